@@ -1,0 +1,55 @@
+"""Headers of every message: what it is, from whom, and its place in the sender's sequence.
+
+A resend is the same message with the same (boot, epoch, sequence); so (node, boot, epoch, sequence) is the identity
+by which a duplicate is known. Values are ASCII text, so any Kafka tool shows them.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+READING = "reading"
+SNAPSHOT = "snapshot"
+POD_EVENT = "pod"
+NODE_EVENT = "node"
+CLOCK = "clock"
+USAGE = "usage"
+DEAD_LETTER = "dead-letter"
+PROGRESS = "progress"
+
+CURRENT_VERSION = 1
+
+
+class HeaderError(ValueError):
+    """A message's headers lack a field or hold a value that cannot be read; names the field and the value."""
+
+
+class Headers(msgspec.Struct, frozen=True, kw_only=True):
+    """Headers of one message; `epoch_us` is the boot-time clock at the sender's start, `seq` counts per topic."""
+
+    record: str
+    version: int = CURRENT_VERSION
+    cluster: str
+    node: str = ""
+    boot_id: str = ""
+    epoch_us: int = 0
+    seq: int = 0
+    complete_to_us: int = 0
+    """Readings only: every later reading of this epoch starts at or after this time."""
+
+
+def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
+    """Headers as Kafka takes them."""
+    return [(name, str(getattr(headers, name)).encode()) for name in Headers.__struct_fields__]
+
+
+def decode_headers(raw: Iterable[tuple[str, bytes | None]] | None) -> Headers:
+    """Headers of a message; HeaderError names what is missing or unreadable."""
+    text: dict[str, str] = {}
+    for name, value in raw or ():
+        if name in Headers.__struct_fields__ and value is not None:
+            text[name] = value.decode("ascii", "replace")
+    try:
+        return msgspec.convert(text, Headers, strict=False)
+    except msgspec.ValidationError as error:
+        raise HeaderError(f"message headers {text!r}: {error}") from error

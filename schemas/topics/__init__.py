@@ -1,0 +1,1 @@
+"""The topic catalogue: one YAML file per topic, read by catalogue.py."""
