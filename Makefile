@@ -1,0 +1,57 @@
+# The one task runner: people and .ci/run call the same recipes. `make help` lists them.
+VENV ?= .venv
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+FAST := tests/unit tests/property tests/schemas tests/golden
+OTHER_PYTHONS ?= 3.12 3.13
+DEMO ?=
+PYTEST ?=
+LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
+.DEFAULT_GOAL := help
+.PHONY: help venv lock lint format test test-fast test-pythons test-all demo bench-collector clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+venv: $(STAMP) ## .venv with everything, by hash
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+lock: $(STAMP) ## requirements/*.txt anew from pyproject.toml
+	$(LOCK) --extra dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --extra collector pyproject.toml -c requirements/dev.txt -o requirements/collector.txt
+
+lint: $(STAMP) ## style, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir build/import-linter
+
+format: $(STAMP) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint ## lint and all tests
+	$(BIN)/python -m pytest $(PYTEST)
+
+test-fast: $(STAMP) ## the tests without sockets: unit, property, schemas, golden
+	$(BIN)/python -m pytest $(FAST) $(PYTEST)
+
+test-pythons: ## the fast tests on the other supported Pythons, each in its own environment under build/
+	@for version in $(OTHER_PYTHONS); do infra/ci/with-python $$version $(MAKE) --no-print-directory test-fast || exit 1; done
+
+test-all: test test-pythons ## all of it
+
+demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for options
+	$(BIN)/gpumeter demo $(DEMO)
+
+bench-collector: $(STAMP) ## memory and CPU of the node agent
+	$(BIN)/python -m infra.sim.bench_collector
+
+clean: ## what was built, the environment apart
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
