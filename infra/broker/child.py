@@ -1,0 +1,40 @@
+"""Starts processes that cannot outlive their owner.
+
+Law: when the owner dies, also by kill -9, the kernel kills the child (tests/integration/test_kafka_broker.py).
+Note: the kernel watches the *thread* that started the child, so start from a thread that lives as long as the owner.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_BIND = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def spawn(argv: Sequence[str], *, log: Path, bound: bool = True) -> subprocess.Popen[bytes]:
+    """Process of argv (argv[0] a path) in its own session, output to `log`; `bound`: it dies with this thread."""
+    binding = [sys.executable, "-S", "-E", "-c", _BIND, str(os.getpid())] if bound else []
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [*binding, *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+
+
+def end(process: subprocess.Popen[bytes], *, patience_s: float) -> int:
+    """Exit status after SIGTERM and, when it has not ended within `patience_s`, SIGKILL."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
