@@ -1,7 +1,7 @@
 """The two clocks of a simulated process: lock-step (moved by a coordinator) and live (the machine's own).
 
-Both are the clock port of collector and watcher (`event_us`, `monotonic_us`, `wait_until_us`), so neither knows which it
-runs on. They must not know what is simulated: whatever has to happen at a time (files, observers) is an appointment.
+Both are the clock port of collector and watcher (`event_us`, `monotonic_us`, `wait_until_us`), so neither knows which
+it runs on. They must not know what is simulated: what has to happen at a time (files, observers) is an appointment.
 Law: lock-step time moves only when told, and a time is reported as reached only after `flush` returned, that is, when
 all messages up to it are acknowledged (tests/unit/infra/sim/test_sim_clock.py).
 """
@@ -136,7 +136,7 @@ class LiveClock:
     """Clock of the machine; `stop` ends every wait. A jump of the wall clock during the run is not seen."""
 
     def __init__(self, boot_us: int, stop: threading.Event, *, on_advance: Call = lambda now_us: None) -> None:
-        self._wall_us = time.time_ns() // 1000  # noqa: TID251
+        self._wall_us = time.time_ns() // 1000
         self._origin_us = self._boottime_us()
         self._boot_us = boot_us
         self._stop = stop
@@ -168,7 +168,7 @@ class LiveClock:
 
 def wall_us() -> int:
     """The machine's wall clock, for where a simulation has to begin now."""
-    return time.time_ns() // 1000  # noqa: TID251
+    return time.time_ns() // 1000
 
 
 def stop_when_told(link: PipeLink) -> threading.Event:
