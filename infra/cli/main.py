@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from infra.cli.catalogue import OWN_PACKAGES, PLAIN, SUBCOMMANDS, load
 
 USAGE, OUTSIDE, DEFECT, INTERRUPTED = 2, 3, 4, 130
+AWAY = (("collector.errors", "Retry"), ("stream_jobs.errors", "Retry"), ("infra.broker.errors", "BrokerError"))
+"""Errors that mean an outside service failed: (module, class), looked up only where the module was loaded."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,10 +61,8 @@ def _explain_missing(name: str, error: ModuleNotFoundError) -> int:
 
 def _explain_failure(name: str, error: Exception) -> int:
     """One line for an outside service that is away; the whole traceback for a defect."""
-    retries = tuple(
-        sys.modules[module].Retry for module in ("collector.errors", "stream_jobs.errors") if module in sys.modules
-    )
-    if isinstance(error, retries):
+    away = tuple(getattr(sys.modules[module], kind) for module, kind in AWAY if module in sys.modules)
+    if isinstance(error, away):
         sys.stderr.write(f"gpumeter {name}: {error}\n")
         return OUTSIDE
     traceback.print_exception(error)
