@@ -1,0 +1,24 @@
+"""How a fault behaves in the node agent and the watcher: try again, refuse for ever, or end the process.
+
+Owns the three behaviours and nothing else; whoever catches one of them decides nothing but what its name says.
+"""
+
+
+class Retry(Exception):
+    """Something outside is away (broker, kubelet, API server, driver not loaded): the same call may succeed later."""
+
+
+class DeadLetter(Exception):
+    """A record that can never succeed; it is counted and told, never tried again."""
+
+
+class Stop(Exception):
+    """The process must end and be started anew; `exit_code` is 3 where an outside service is at fault, 4 else."""
+
+    def __init__(self, message: str, exit_code: int = 4) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class SettingsError(ValueError):
+    """The environment cannot be used; the message lists every fault of it at once."""
