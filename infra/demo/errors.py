@@ -1,0 +1,5 @@
+"""Why a demo did not come to its end; the text is what a person reads."""
+
+
+class DemoError(RuntimeError):
+    """A part of the demo ended or stood still; says which, where its log is and how that ends."""
