@@ -18,7 +18,7 @@ IMPORTERS = {
     "faust": {"stream_jobs.faust_app"},
     "pynvml": {"collector.nvml"},
     "nanoarrow": {"collector.encode"},
-    "h2": {"collector.kubelet"},
+    "h2": {"collector.kubelet_grpc"},
     "clickhouse_connect": {"stream_jobs.ledger"},
     "chdb": {"infra.front"},
     "grpclib": {"infra.sim.podresources"},
