@@ -94,7 +94,7 @@ class Timeline:
         self._tables: dict[int, npt.NDArray[np.uint8]] = {}
 
     def _bounds_of(self, lanes: Sequence[Lane]) -> Ints:
-        """Cumulative shares in 1/65536 of shape (pieces, lanes): a slot's 16 bits below bounds[p, i] are of lane <= i."""
+        """Cumulative shares in 1/65536, shape (pieces, lanes): 16 bits of a slot below bounds[p, i] mean lane <= i."""
         demand = np.zeros((len(lanes), len(self._piece_start_us)))
         for row, lane in enumerate(lanes):
             at = np.searchsorted(lane.load.times_us, self._piece_start_us, side="right") - 1
