@@ -33,10 +33,9 @@ class Services:
         self._running: list[Service] = []
         logs.mkdir(parents=True, exist_ok=True)
 
-    def start(self, name: str, arguments: Sequence[str]) -> Service:
-        """Starts `gpumeter ARGUMENTS`; it dies with this thread."""
+    def start(self, name: str, argv: Sequence[str]) -> Service:
+        """Starts argv (argv[0] a path) with its output in `logs`/NAME.log; it dies with this thread."""
         log = self._logs / f"{name}.log"
-        argv = [sys.executable, "-m", "infra.cli.main", *arguments]
         service = Service(name, spawn(argv, log=log), log)
         self._running.append(service)
         return service
@@ -58,6 +57,11 @@ class Services:
         """Ends all, the newest first."""
         for service in reversed(list(self._running)):
             self.stop(service.name)
+
+
+def gpumeter(*arguments: str) -> list[str]:
+    """Argv of `gpumeter ARGUMENTS` under this Python."""
+    return [sys.executable, "-m", "infra.cli.main", *arguments]
 
 
 def log_tail(log: Path) -> str:

@@ -1,0 +1,62 @@
+"""What a demo was asked to do, and where its files lie. Knows nothing of how.
+
+Tested in tests/e2e/test_demo.py.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.demo.errors import DemoError
+
+
+class Plan(NamedTuple):
+    """One run: the story, for how long, in which step, and what stays up afterwards."""
+
+    scenario: str = "default"
+    trace: str | None = None
+    hours: float | None = None
+    keep: bool = False
+    live: bool = False
+    partitions: int = 2
+    out: Path = Path("build/demo")
+    step_s: float = 60.0
+
+    @property
+    def ledger(self) -> Path:
+        """The embedded ClickHouse's directory; stays after the run."""
+        return self.out / "ledger"
+
+    @property
+    def kafka(self) -> Path:
+        """The broker's directory; removed after a run that went well."""
+        return self.out / "kafka"
+
+    @property
+    def simulation(self) -> Path:
+        """Files of the simulated nodes, and the truth they wrote."""
+        return self.out / "simulation"
+
+    @property
+    def logs(self) -> Path:
+        """One log for each process."""
+        return self.out / "logs"
+
+    @property
+    def summary(self) -> Path:
+        """The result as JSON."""
+        return self.out / "summary.json"
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Only one demo at a time in a directory; DemoError where another runs there."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(f"another demo runs in {out}; wait for it, stop it, or name another --out") from None
+        yield
