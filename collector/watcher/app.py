@@ -1,0 +1,21 @@
+"""Composition root of the watcher: builds everything it is made of, in one place, and decides nothing."""
+
+from collector.clock import Clock
+from collector.publish import Publisher
+
+from .api import Access, Api
+from .settings import WatcherSettings
+from .watcher import Watcher
+
+
+def build_watcher(settings: WatcherSettings, clock: Clock) -> Watcher:
+    """A watcher on the real API server and broker that the settings name."""
+    api = Api(Access(settings.api_url, settings.token_file, settings.ca_file))
+    publisher = Publisher(
+        settings.cluster,
+        settings.bootstrap_servers,
+        options=settings.kafka_options,
+        queue_bytes=256 << 20,
+        client_id="gpumeter-watcher",
+    )
+    return Watcher(settings, clock, api, publisher)
