@@ -1,0 +1,99 @@
+"""Event time of a log: clocks, watermarks, sequence sets.
+
+Laws: a watermark never goes back; a cut is the offset at which a time was first reached, whatever the interleaving of
+topics (tests/property/test_meter.py against the oracle).
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class ClockIndex:
+    """Where the clock of one topic partition first reached each time; rising in both."""
+
+    times_us: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+
+    @property
+    def now_us(self) -> int | None:
+        """The newest clock, None before the first."""
+        return self.times_us[-1] if self.times_us else None
+
+    def add(self, now_us: int, offset: int) -> bool:
+        """Takes a clock record; False if it does not move the clock forward."""
+        if self.times_us and now_us <= self.times_us[-1]:
+            return False
+        self.times_us.append(now_us)
+        self.offsets.append(offset)
+        return True
+
+    def first_at(self, time_us: int) -> int | None:
+        """First offset at which the clock had reached a time; None if it has not yet."""
+        i = bisect_left(self.times_us, time_us)
+        return self.offsets[i] if i < len(self.times_us) else None
+
+    def read_from(self, time_us: int) -> int:
+        """Where to begin reading for a time: the log's beginning if its first clock is later than that."""
+        i = bisect_left(self.times_us, time_us)
+        if i == 0:
+            return 0
+        return self.offsets[i] if i < len(self.times_us) else self.offsets[-1]
+
+    def forget_before(self, time_us: int) -> None:
+        """Drops entries older than needed; keeps one below, so that `read_from` still knows there were some."""
+        i = bisect_left(self.times_us, time_us) - 1
+        if i > 0:
+            del self.times_us[:i], self.offsets[:i]
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Times when the clock was silent; each counts whole for idleness."""
+
+    ends_us: list[int] = field(default_factory=list)
+    totals_us: list[int] = field(default_factory=list)
+
+    def add(self, end_us: int, length_us: int) -> None:
+        """A gap that ended at a clock record."""
+        self.ends_us.append(end_us)
+        self.totals_us.append((self.totals_us[-1] if self.totals_us else 0) + length_us)
+
+    def since(self, time_us: int) -> int:
+        """Sum of the gaps that ended after a time."""
+        if not self.totals_us:
+            return 0
+        i = bisect_right(self.ends_us, time_us)
+        return self.totals_us[-1] - (self.totals_us[i - 1] if i else 0)
+
+    def forget_before(self, time_us: int) -> None:
+        """Drops gaps that ended at or before a time."""
+        i = bisect_right(self.ends_us, time_us)
+        if i:
+            base = self.totals_us[i - 1]
+            self.ends_us = self.ends_us[i:]
+            self.totals_us = [t - base for t in self.totals_us[i:]]
+
+
+@dataclass(slots=True)
+class SequenceSet:
+    """The exact set of sequence numbers seen, as disjoint inclusive intervals; a high-water mark would lose reordered ones."""
+
+    intervals: list[list[int]] = field(default_factory=list)
+
+    def add(self, seq: int) -> bool:
+        """Adds a number; False if it was there."""
+        i = bisect_right(self.intervals, [seq, float("inf")]) - 1  # type: ignore[list-item]
+        if i >= 0 and seq <= self.intervals[i][1]:
+            return False
+        grows_left = i >= 0 and self.intervals[i][1] == seq - 1
+        grows_right = i + 1 < len(self.intervals) and self.intervals[i + 1][0] == seq + 1
+        if grows_left and grows_right:
+            self.intervals[i][1] = self.intervals.pop(i + 1)[1]
+        elif grows_left:
+            self.intervals[i][1] = seq
+        elif grows_right:
+            self.intervals[i + 1][0] = seq
+        else:
+            self.intervals.insert(i + 1, [seq, seq])
+        return True

@@ -1,0 +1,158 @@
+"""What a meter knows of one node while its windows are open: sequences, watermark, cuts, readings, mappings, pods.
+
+Every change is a function of records in the order of their topic; offsets stay with facts, so that a record at or
+above a cut is not seen by that cut's window.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from schemas.pods import NodeRecord, PodRecord
+from schemas.snapshots import Snapshot
+from stream_jobs.decode import Reading
+
+from .carry import NodeCarry, SenderCarry, facts_of, sequences_of
+from .cuts import SequenceSet
+from .settings import MeterSettings
+from .window import DeviceFacts, NodeWindow, SeenSnapshot, SenderKey
+
+
+@dataclass(slots=True)
+class Buffered:
+    """A reading that an open window needs, and the time it touches."""
+
+    start_us: int
+    end_us: int
+    reading: Reading
+
+
+@dataclass(slots=True)
+class NodeState:
+    """State of one node; windows that start before `closed_to_us` are closed, before `cut_to_us` are cut."""
+
+    cluster: str
+    node: str
+    senders: dict[SenderKey, SequenceSet] = field(default_factory=dict)
+    boots: list[str] = field(default_factory=list)
+    asserting: SenderKey | None = None
+    watermark_us: int | None = None
+    cut_to_us: int = 0
+    closed_to_us: int = 0
+    started: bool = False
+    cuts: dict[int, tuple[int, list[DeviceFacts]]] = field(default_factory=dict)
+    devices: list[DeviceFacts] = field(default_factory=list)
+    buffered: list[Buffered] = field(default_factory=list)
+    snapshots: list[SeenSnapshot] = field(default_factory=list)
+    pods: list[tuple[int, PodRecord]] = field(default_factory=list)
+    records: list[tuple[int, NodeRecord]] = field(default_factory=list)
+
+    def start(self, first_us: int, clock_us: int | None, settings: MeterSettings, closed_to_us: int) -> None:
+        """Opens the node's windows at the one of its first reading, within the horizon around the clock."""
+        first = first_us // settings.window_us * settings.window_us
+        self.started = True
+        self.cut_to_us = self.closed_to_us = self._clipped(first, clock_us, settings)
+        self.closed_to_us = max(self.closed_to_us, closed_to_us)
+
+    def clip(self, clock_us: int, settings: MeterSettings) -> None:
+        """Judges a node that started before the first clock by that clock."""
+        if self.started and not self.cuts:
+            self.cut_to_us = self.closed_to_us = self._clipped(self.cut_to_us, clock_us, settings)
+
+    @staticmethod
+    def _clipped(first_us: int, clock_us: int | None, settings: MeterSettings) -> int:
+        if clock_us is None:
+            return first_us
+        latest = clock_us // settings.window_us * settings.window_us
+        earliest = (clock_us - settings.first_window_horizon_us) // settings.window_us * settings.window_us
+        return min(max(first_us, earliest), latest)
+
+    def is_new(self, key: SenderKey, seq: int) -> bool:
+        """Takes a sequence number; False for a duplicate. The newest epoch is the one whose assertions count."""
+        sequences = self.senders.get(key)
+        if sequences is None:
+            sequences = self.senders[key] = SequenceSet()
+            if key[0] not in self.boots:
+                self.boots.append(key[0])
+                self.asserting = key
+            elif self.asserting is None or (key[0] == self.asserting[0] and key[1] > self.asserting[1]):
+                self.asserting = key
+        return sequences.add(seq)
+
+    def advance(self, to_us: int, cut_offset: int, settings: MeterSettings) -> None:
+        """Cuts every window whose end and lateness lie at or before a time."""
+        while self.cut_to_us + settings.window_us + settings.lateness_us <= to_us:
+            if self.cut_to_us >= self.closed_to_us:
+                self.cuts[self.cut_to_us] = (cut_offset, self.devices)
+            self.cut_to_us += settings.window_us
+
+    def window(self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], window_us: int) -> NodeWindow:
+        """The closing function's input for a window: what lies below its cuts and at or above the topics' floors."""
+        end_us = start_us + window_us
+        readings = [
+            b.reading for b in self.buffered if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
+        ]
+        devices = {d.gpu_uuid: d for d in self.cuts[start_us][1]}
+        for reading in readings:
+            for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
+                devices.setdefault(uuid, DeviceFacts(uuid, model))
+        first = bisect_left(self.snapshots, floors[0], key=lambda s: s.offset)
+        last = bisect_left(self.snapshots, cuts[1], key=lambda s: s.offset)
+        newest = {pod.uid: pod for offset, pod in self.pods if floors[1] <= offset < cuts[2]}
+        visible = [record for offset, record in self.records if floors[1] <= offset < cuts[2]]
+        return NodeWindow(
+            cluster=self.cluster,
+            node=self.node,
+            start_us=start_us,
+            end_us=end_us,
+            revision=0,
+            cuts=cuts,
+            devices=[devices[uuid] for uuid in sorted(devices)],
+            readings=readings,
+            snapshots=self.snapshots[first:last],
+            pods=[newest[uid] for uid in sorted(newest)],
+            node_record=visible[-1] if visible else None,
+            boots=self.boots,
+        )
+
+    def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:
+        """Keeps a snapshot; one with the grants of the last shares its list, so that equal lists are looked at once."""
+        if self.snapshots and self.snapshots[-1].snapshot.grants == snapshot.grants:
+            shared = self.snapshots[-1].snapshot.grants
+            fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
+            snapshot = Snapshot(**(fields | {"grants": shared}))
+        self.snapshots.append(SeenSnapshot(offset, sender, snapshot))
+
+    def forget(self, mappings_floor: int, events_floor: int) -> None:
+        """Drops what no open window can see any more."""
+        self.buffered = [b for b in self.buffered if b.end_us > self.closed_to_us]
+        if self.snapshots and self.snapshots[0].offset < mappings_floor:
+            del self.snapshots[: bisect_left(self.snapshots, mappings_floor, key=lambda s: s.offset)]
+        if self.pods and self.pods[0][0] < events_floor:
+            self.pods = [(o, pod) for o, pod in self.pods if o >= events_floor]
+        if self.records and self.records[0][0] < events_floor:
+            self.records = [(o, record) for o, record in self.records if o >= events_floor]
+
+    def carry(self) -> NodeCarry:
+        """A copy of what the node's samples alone have made so far."""
+        return NodeCarry(
+            node=self.node,
+            senders=[SenderCarry(b, e, [list(i) for i in s.intervals]) for (b, e), s in self.senders.items()],
+            boots=list(self.boots),
+            asserting=self.asserting,
+            watermark_us=self.watermark_us,
+            cut_to_us=self.cut_to_us,
+            cuts=[(w, cut, _pairs(devices)) for w, (cut, devices) in self.cuts.items()],
+            devices=_pairs(self.devices),
+        )
+
+    def restore(self, carry: NodeCarry, closed_to_us: int) -> None:
+        """Takes up a carry; windows before `closed_to_us` are not closed again."""
+        self.senders = {(s.boot_id, s.epoch_us): sequences_of(s) for s in carry.senders}
+        self.boots, self.asserting, self.watermark_us = list(carry.boots), carry.asserting, carry.watermark_us
+        self.cut_to_us, self.closed_to_us, self.started = carry.cut_to_us, closed_to_us, True
+        self.cuts = {w: (cut, facts_of(devices)) for w, cut, devices in carry.cuts if w >= closed_to_us}
+        self.devices = facts_of(carry.devices)
+
+
+def _pairs(devices: list[DeviceFacts]) -> list[tuple[str, str]]:
+    return [(d.gpu_uuid, d.gpu_model) for d in devices]

@@ -1,0 +1,32 @@
+"""The numbers that change results. Units in the names; each has the default of DESIGN section 5."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MeterSettings:
+    """What a meter is set to; equal settings and an equal log give equal rows."""
+
+    window_us: int = 60_000_000
+    lateness_us: int = 120_000_000
+    idle_us: int = 300_000_000
+    clock_gap_us: int = 15_000_000
+    reach_back_us: int = 7_200_000_000
+    """How far before a window its mappings and events are read (more than republication every hour)."""
+    first_window_horizon_us: int = 1_800_000_000
+    """A node's first window starts no earlier than this before the clock; older readings are late."""
+    ahead_us: int = 60_000_000
+    """An assertion or a clock record this far ahead of what it is judged by is not believed."""
+    simulated_time: bool = False
+    """Append times say nothing about event times: do not judge clock records by them."""
+    clock_key: bytes = b""
+    checkpoint_us: int = 10_000_000
+    """Clock time between two remembered (offset, carry) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which log a meter reads: the partition, and the id of its gpu-samples topic."""
+
+    partition: int
+    topic_id: str = ""

@@ -1,0 +1,64 @@
+"""A node's window as its closing function gets it: every record that its cuts let through, and nothing else."""
+
+from dataclasses import dataclass, field
+
+from schemas.pods import NodeRecord, PodRecord
+from schemas.snapshots import ProcessIdentity, Snapshot
+from stream_jobs.decode import Reading
+
+from .identity import process_index
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a device list says of a GPU."""
+
+    gpu_uuid: str
+    gpu_model: str
+
+
+SenderKey = tuple[str, int]
+"""(boot id, epoch) of a collector."""
+
+
+@dataclass(slots=True)
+class SeenSnapshot:
+    """A snapshot in the log; its process index is made when first asked for."""
+
+    offset: int
+    sender: SenderKey
+    snapshot: Snapshot
+    _index: dict[tuple[int, int], ProcessIdentity] | None = None
+
+    def process(self, pid: int, start_ticks: int) -> ProcessIdentity | None:
+        """The identity of a process, None where the snapshot does not know it."""
+        if self._index is None:
+            self._index = process_index(self.snapshot)
+        return self._index.get((pid, start_ticks))
+
+
+@dataclass(slots=True)
+class NodeWindow:
+    """Input of one result: readings that touch [start, end), snapshots, pods and the node, all below the cuts.
+
+    `cuts` are the offsets in gpu-samples, pod-mappings and pod-events; `boots` lists boot ids in log order.
+    """
+
+    cluster: str
+    node: str
+    start_us: int
+    end_us: int
+    revision: int
+    cuts: tuple[int, int, int]
+    devices: list[DeviceFacts]
+    readings: list[Reading]
+    snapshots: list[SeenSnapshot]
+    pods: list[PodRecord]
+    node_record: NodeRecord | None = None
+    boots: list[str] = field(default_factory=list)
+
+    @property
+    def replicas(self) -> int:
+        """Slots a GPU, by the node's label; 1 without one."""
+        text = (self.node_record.labels if self.node_record else {}).get("nvidia.com/gpu.replicas", "1")
+        return int(text) if text.isdigit() and int(text) > 0 else 1
