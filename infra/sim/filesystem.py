@@ -47,7 +47,8 @@ class NodeFiles:
     """The trees of one node below a directory of its own; `close` removes it."""
 
     def __init__(self, cluster: SimCluster, node: SimNode, directory: Path | None = None) -> None:
-        self.root = directory or Path(tempfile.mkdtemp(prefix="gpumeter-sim-", dir=_memory_directory()))
+        self.root = directory or Path(tempfile.mkdtemp(prefix="gpumeter-sim-", dir=memory_directory()))
+        self.root.mkdir(parents=True, exist_ok=True)
         self.proc_path = self.root / "proc"
         self.cgroup_path = self.root / "cgroup"
         self._node = node
@@ -150,6 +151,6 @@ def _fields(pid: int, ticks: int) -> Iterator[str]:
     return (str(known.get(number, 0)) for number in range(5, 53))
 
 
-def _memory_directory() -> Path | None:
+def memory_directory() -> Path | None:
     """A file system in memory where one may be used; else where temporary files go."""
     return _MEMORY_DIRECTORY if os.access(_MEMORY_DIRECTORY, os.W_OK | os.X_OK) else None
