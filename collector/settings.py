@@ -37,7 +37,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_period_us: Period = 60_000_000
     flush_period_us: NotNegative = 0
     queue_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 16 << 20
-    stop_flush_us: NotNegative = 10_000_000
+    flush_timeout_us: Period = 30_000_000
     driver_wait_us: Period = 600_000_000
     metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     foreign_pids: bool = False
@@ -58,7 +58,7 @@ HELP = {
     "snapshot_period_us": "longest time without a new snapshot",
     "flush_period_us": "readings of so long go into one message; 0: each at once",
     "queue_bytes": "unsent messages kept while the broker is away; what comes on top is dropped and counted",
-    "stop_flush_us": "longest wait for acknowledgements at the end",
+    "flush_timeout_us": "longest wait for acknowledgements at the end",
     "driver_wait_us": "how long a driver that is not loaded is waited for before the process ends",
     "metrics_port": "Prometheus metrics on 127.0.0.1 at this port; 0: none",
     "foreign_pids": "go on outside the host's pid namespace (processes are then not those of NVML)",
@@ -76,7 +76,7 @@ def settings_from(environment: Mapping[str, str], kind: type[S]) -> S:
             continue
         field = fields.get(name.removeprefix(PREFIX).lower())
         if field is None:
-            faults.append(f"{name}: no such setting; there are {', '.join(PREFIX + known.upper() for known in fields)}")
+            faults.append(f"{name}: no such setting; --help lists all of them")
             continue
         try:
             raw = msgspec.json.decode(text) if text.startswith("{") else text

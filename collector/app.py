@@ -1,0 +1,62 @@
+"""Composition root of the node agent: builds every part once and puts them together. Decides nothing else."""
+
+import logging
+from functools import partial
+
+from .agent import Agent, Sources
+from .clock import Clock
+from .containers import Containers
+from .driver import Driver
+from .errors import Stop
+from .grants import Grants, socket_identity
+from .kubelet import Kubelet
+from .metrics import AgentMetrics
+from .procfs import INIT_PID_NAMESPACE, ProcFs
+from .publish import Outlet, Publisher
+from .roster import Roster
+from .settings import AgentSettings, shown
+
+logger = logging.getLogger(__name__)
+
+
+def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = None) -> Agent:
+    """The agent of one node, with a producer of its own where no outlet is given; Stop where it must not run."""
+    logger.info("settings %s", shown(settings))
+    proc = ProcFs(settings.proc_path)
+    _check_pid_namespace(proc, settings)
+    driver = Driver()
+    kubelet = Kubelet(settings.kubelet_socket, settings.kubelet_timeout_us / 1e6, driver.uuid_of)
+    sources = Sources(
+        driver,
+        Roster(proc, Containers(settings.cgroup_path)),
+        Grants(kubelet, partial(socket_identity, settings.kubelet_socket), settings.grants_period_us),
+        proc.boot_id(),
+    )
+    metrics = AgentMetrics()
+    publisher = outlet or _publisher(settings, metrics)
+    metrics.serve(settings.metrics_port)
+    return Agent(settings, clock, sources, publisher, metrics)
+
+
+def _publisher(settings: AgentSettings, metrics: AgentMetrics) -> Publisher:
+    publisher = Publisher(
+        settings.cluster,
+        settings.bootstrap_servers,
+        options=settings.kafka_options,
+        queue_bytes=settings.queue_bytes,
+        client_id=f"gpumeter-{settings.node}",
+    )
+    for outcome in ("acknowledged", "dropped", "failed"):
+        metrics.messages.labels(outcome).set_function(partial(getattr, publisher, outcome))
+    return publisher
+
+
+def _check_pid_namespace(proc: ProcFs, settings: AgentSettings) -> None:
+    """NVML names host processes; with another namespace's /proc they would be taken for strangers or for others."""
+    namespace = proc.pid_namespace()
+    if namespace in ("", INIT_PID_NAMESPACE) or settings.foreign_pids:
+        return
+    raise Stop(
+        f"{settings.proc_path} shows pid namespace {namespace} and not the host's ({INIT_PID_NAMESPACE}), whose pids NVML "
+        "names: nothing is metered. Run with hostPID: true; on a nested node set GPUMETER_FOREIGN_PIDS=true."
+    )

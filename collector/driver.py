@@ -1,0 +1,215 @@
+"""All devices of a node behind the driver's library: whom to ask, what not to ask again, when to start anew.
+
+Owns handles, capabilities and lost devices. Must not know what an answer is worth: that is sampling.py. Law: a device
+that was seen once has an answer in every reading, whatever the driver says (tests/unit/collector/test_driver.py).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from . import nvml
+from .answers import (
+    ARGUMENT_VERSION_MISMATCH,
+    CONSEQUENCES,
+    GPU_IS_LOST,
+    NOT_ASKED,
+    RESET_REQUIRED,
+    UNKNOWN,
+    UNKNOWN_LIMIT,
+    Consequence,
+    DeviceAnswer,
+    ListedProcess,
+    consequence_of,
+    lost,
+)
+from .errors import Retry, Stop
+from .nvml_rows import lists_are_garbled
+
+logger = logging.getLogger(__name__)
+PROBE_EVERY = 12
+"""Readings between two searches for lost devices and new MIG instances."""
+V = TypeVar("V")
+
+
+class Device:
+    """A GPU or MIG instance as the last search found it; `off` holds the calls that it does not support."""
+
+    def __init__(self, uuid: str, index: int, model: str, handle: Any, mig_mode: int, status: int = 0) -> None:
+        self.uuid = uuid
+        self.index = index
+        self.model = model
+        self.handle = handle
+        self.mig_mode = mig_mode
+        self.status = status
+        self.gpu_instance_id: int | None = None
+        self.off: dict[object, int] = {}
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is a MIG instance and not a whole GPU."""
+        return self.uuid.startswith("MIG-")
+
+    def ask(self, capability: object, call: Callable[..., tuple[int, V]], *arguments: object) -> tuple[int, V | None]:
+        """Code and value of a call on this device; not made again, and None, where it was not supported."""
+        known = self.off.get(capability)
+        if known is not None:
+            return known, None
+        status, value = call(self.handle, *arguments)
+        if CONSEQUENCES.get(status) is Consequence.CAPABILITY_OFF:
+            self.off[capability] = status
+        return status, value
+
+
+class Driver:
+    """Reads every device; `read` first starts the library or searches for devices where that is due."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, Device] = {}
+        self._count = 0
+        self._due = Consequence.INITIALISE
+        self._running = False
+        self._readings = 0
+        self._unknown_readings = 0
+        self._lists_garbled = False
+
+    def read(self, last_seen_us: Mapping[str, int]) -> list[DeviceAnswer]:
+        """Answers of every device; utilisation since its last seen sample, a device without one is only primed.
+
+        Retry where the driver is not loaded and no device was ever seen; Stop where only a new process can help.
+        """
+        self._prepare()
+        answers = [self._answer(device, last_seen_us.get(device.uuid)) for device in self._devices.values()]
+        self._conclude(answers)
+        return answers
+
+    def uuid_of(self, gpu_index: int, gpu_instance_id: int | None) -> str | None:
+        """UUID of a GPU or of a MIG instance on it, as the last search found them; None: there is no such device."""
+        for device in self._devices.values():
+            if device.index == gpu_index and device.gpu_instance_id == gpu_instance_id and not device.status:
+                return device.uuid
+        return None
+
+    def close(self) -> None:
+        """Gives the library back."""
+        if self._running:
+            nvml.stop()
+            self._running = False
+
+    def _prepare(self) -> None:
+        self._readings += 1
+        if self._due is Consequence.INITIALISE:
+            self._initialise()
+        if not self._running:
+            return
+        status, count = nvml.device_count()
+        probe = self._readings % PROBE_EVERY == 0 and any(d.status or d.mig_mode == 1 for d in self._devices.values())
+        if self._due is not Consequence.DATA or probe or status or count != self._count:
+            self._search(status, count)
+        self._due = Consequence.DATA
+
+    def _initialise(self) -> None:
+        self.close()
+        status = nvml.start()
+        if status == 0:
+            self._running = True
+            _, version = nvml.text("nvmlSystemGetDriverVersion")
+            self._lists_garbled = lists_are_garbled(version)
+            logger.info("driver %s", version or "of unknown version")
+            return
+        if CONSEQUENCES.get(status) is Consequence.END or status == UNKNOWN:
+            raise Stop(
+                f"the driver's library cannot be used (NVML code {status}); the node agent must be started anew", 3
+            )
+        if not self._devices:
+            raise Retry(f"the driver is not there yet (NVML code {status})")
+        for device in self._devices.values():
+            device.status = status
+
+    def _search(self, status: int, count: int) -> None:
+        """Find all devices anew, by UUID; a GPU that was seen before and is not found stays, as lost."""
+        found: dict[str, Device] = {}
+        failed: dict[int, int] = {}
+        for index in range(0 if status else count):
+            answer, handle = nvml.device_handle(index)
+            if answer == 0:
+                answer, uuid = nvml.text("nvmlDeviceGetUUID", handle)
+            if answer:
+                failed[index] = answer
+                continue
+            found[uuid] = Device(uuid, index, nvml.text("nvmlDeviceGetName", handle)[1], handle, nvml.mig_mode(handle))
+            found |= _instances(found[uuid])
+        for uuid, device in self._devices.items():
+            if uuid not in found and not device.is_instance and device.handle is not None:
+                device.status = status or failed.pop(device.index, GPU_IS_LOST)
+                found[uuid] = device
+        for index, answer in failed.items():
+            unknown = f"UNKNOWN-{index}"
+            found[unknown] = Device(unknown, index, "", None, -1, answer)
+        self._count = 0 if status else count
+        self._devices = found
+
+    def _answer(self, device: Device, last_seen_us: int | None) -> DeviceAnswer:
+        if device.status:
+            return lost(device.uuid, device.index, device.model, device.status)
+        since_us = last_seen_us or 0
+        self._notice_mig_mode(device)
+        samples_status, samples = device.ask("samples", nvml.utilisation_samples, since_us)
+        processes_status, processes = NOT_ASKED, None
+        if last_seen_us is not None:
+            processes_status, processes = device.ask("processes", nvml.process_utilisation, since_us)
+            if processes and samples and max(row.time_us for row in processes) > samples[-1].time_us:
+                # A sample came between the two calls; both must speak of the same span.
+                samples_status, samples = nvml.utilisation_samples(device.handle, since_us)
+        lists_status, listed = self._list(device)
+        total, used = nvml.memory_bytes(device.handle)
+        energy_status, energy_mj = device.ask("energy", nvml.energy_mj)
+        return DeviceAnswer(
+            device.uuid, device.index, device.model, device.mig_mode,
+            samples_status, samples or [], processes_status, processes or [], lists_status, listed,
+            total, used, energy_status, energy_mj or 0,
+        )  # fmt: skip
+
+    def _notice_mig_mode(self, device: Device) -> None:
+        mode = device.mig_mode if device.is_instance else nvml.mig_mode(device.handle)
+        if mode != device.mig_mode:
+            device.mig_mode, self._due = mode, Consequence.ENUMERATE
+            device.off.clear()
+
+    def _list(self, device: Device) -> tuple[int, list[ListedProcess]]:
+        """Rows of all three lists, and 0 or the first code that was not."""
+        if self._lists_garbled:
+            return ARGUMENT_VERSION_MISMATCH, []
+        first_bad, listed = 0, list[ListedProcess]()
+        for bit in nvml.LISTS:
+            status, rows = device.ask(bit, nvml.process_list, bit)
+            first_bad = first_bad or status
+            listed += rows or []
+        return first_bad, listed
+
+    def _conclude(self, answers: list[DeviceAnswer]) -> None:
+        """What the codes of this reading ask for before the next; Stop where only a new process can help."""
+        fresh = [answer for answer in answers if not self._devices[answer.gpu_uuid].status]
+        statuses = {status for answer in answers for status in answer.statuses()}
+        for answer in fresh:
+            gone = next((s for s in answer.statuses() if s in (GPU_IS_LOST, RESET_REQUIRED)), 0)
+            self._devices[answer.gpu_uuid].status = gone
+        due = consequence_of(statuses - {GPU_IS_LOST, RESET_REQUIRED})
+        if due is Consequence.END:
+            raise Stop("the driver was replaced under its running library; the node agent must be started anew", 3)
+        self._unknown_readings = self._unknown_readings + 1 if UNKNOWN in statuses else 0
+        if self._unknown_readings >= UNKNOWN_LIMIT:
+            self._unknown_readings, due = 0, Consequence.INITIALISE
+        if due is not Consequence.DATA:
+            self._due = due
+
+
+def _instances(parent: Device) -> dict[str, Device]:
+    """MIG instances of a GPU by UUID."""
+    found: dict[str, Device] = {}
+    for handle in nvml.instance_handles(parent.handle) if parent.mig_mode == 1 else ():
+        status, uuid = nvml.text("nvmlDeviceGetUUID", handle)
+        if status == 0:
+            found[uuid] = Device(uuid, parent.index, parent.model, handle, 1)
+            found[uuid].gpu_instance_id = nvml.gpu_instance_id(handle)
+    return found
