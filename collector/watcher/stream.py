@@ -49,7 +49,8 @@ class Stream(Generic[Object]):
     def read(self, now_us: int, wait_s: float = 0, enough: Callable[[], bool] = lambda: False) -> None:
         """Takes what came until it is enough or nothing more comes within `wait_s`; Retry where the server is away."""
         deadline_s, openings = monotonic() + wait_s, 0
-        while not enough():
+        # Without an open watch the list before it may not be whole, so what it showed is never enough.
+        while self._watch is None or not enough():
             if self._watch is None:
                 openings += 1
                 if openings > OPENINGS:

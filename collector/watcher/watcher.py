@@ -110,6 +110,10 @@ class Watcher:
             backoff_us = FIRST_BACKOFF_US
             late_us = max(0, self._clock.monotonic_us() - due_us)
             due_us += (late_us // CLOCK_PERIOD_US + 1) * CLOCK_PERIOD_US
+        self.close()
+
+    def close(self) -> None:
+        """Ends the watches; a later tick opens them again where they were."""
         self._pod_stream.close()
         self._node_stream.close()
 
@@ -144,12 +148,12 @@ class Watcher:
         pods, nodes = self.pods.take_changed(), self.nodes.take_changed()
         queued = [self._publish(POD_EVENT, pod.node, pod) for pod in pods]
         queued += [self._publish(NODE_EVENT, node.name, node) for node in nodes]
+        if not all(queued):
+            self.pods.doubtful()
+            self.nodes.doubtful()
+            raise Retry(f"queue of the producer is full: {queued.count(False)} pod and node records wait")
         if queued:
             self.flush()
-        if not all(queued):
-            self.pods.all_changed()
-            self.nodes.all_changed()
-            raise Retry(f"queue of the producer is full: {queued.count(False)} pod and node records wait")
 
     def _publish(self, record: str, node: str, content: PodRecord | NodeRecord) -> bool:
         headers = self._headers(record, node, POD_EVENTS)
