@@ -1,0 +1,11 @@
+"""Time as the jobs may see it: a monotonic clock for cadences. Event time comes from records, never from here.
+
+The only module of stream_jobs that asks the machine for the time.
+"""
+
+import time
+
+
+def monotonic_s() -> float:
+    """Seconds of a clock that never goes back, for cadences and durations only."""
+    return time.monotonic()

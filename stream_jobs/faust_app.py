@@ -1,0 +1,150 @@
+"""The Faust shell: app, topics, assignment, and commits through the consumer inside Faust. Only importer of faust.
+
+Faust's own acks are not used: they are not contiguous and committed beyond unacknowledged messages. What a message
+means is the worker's business (worker.py). Law: a commit carries the generation it was decided in, or does not happen
+(tests/integration/test_worker_rebalance.py).
+"""
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import faust
+from aiokafka import TopicPartition  # type: ignore[import-untyped]
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
+from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+
+from schemas.names import INPUT_TOPICS
+
+from .core.meter import LogRecord
+from .errors import Retry
+from .lane import Received
+from .settings import WorkerSettings
+
+Committed = dict[str, tuple[int, str]]
+"""Topic to committed offset and metadata; a topic without a commit is left out."""
+
+
+class FencedError(Exception):
+    """The group has moved on: this worker's generation no longer owns what it wanted to commit."""
+
+
+class FaustShell:
+    """A Faust app that hands every message of the input topics to `receive` and runs `loop` beside it."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        receive: Callable[[Received], Awaitable[None]],
+        loop: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.app = _make_app(settings)
+        topic = self.app.topic(
+            *INPUT_TOPICS,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+            acks=False,
+        )
+
+        async def meter(stream: Any) -> None:
+            async for event in stream.events():
+                await receive(_received(event.message))
+
+        self.app.agent(topic, name="meter")(meter)
+        self.app.task(loop)
+
+    @property
+    def generation(self) -> int:
+        """Generation of the group in which the current assignment was made."""
+        return int(self.app.consumer_generation_id)
+
+    async def committed(self, partition: int) -> Committed:
+        """Committed offset and metadata of a partition of each input topic; Retry if the broker does not say."""
+        wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
+        try:
+            found = await self._call(lambda c: c._coordinator.fetch_committed_offsets(wanted))
+        except KafkaError as error:
+            raise Retry(f"committed offsets of partition {partition}: {error!r}") from error
+        return {tp.topic: (at.offset, at.metadata) for tp, at in found.items() if at.offset >= 0}
+
+    async def log_start(self, topic: str, partition: int) -> int:
+        """First offset that the log of a partition still has."""
+        place = TopicPartition(topic, partition)
+        found = await self._call(lambda c: c.beginning_offsets([place]))
+        return int(found[place])
+
+    async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:
+        """Commits a partition's offsets with their metadata, all at once; FencedError if the group has moved on."""
+        wanted = {TopicPartition(t, partition): OffsetAndMetadata(o, metadata) for t, o in offsets.items()}
+
+        async def commit_in(consumer: Any) -> None:
+            # Looked at in the consumer's own thread: aiokafka commits under whatever generation it is in by then.
+            if consumer._coordinator.generation != generation:
+                raise FencedError(f"generation {consumer._coordinator.generation}, not {generation}")
+            await consumer.commit(wanted)
+
+        try:
+            await self._call(commit_in)
+        except (CommitFailedError, IllegalStateError) as error:
+            raise FencedError(str(error)) from error
+        except KafkaError as error:
+            raise Retry(f"commit of partition {partition}: {error!r}") from error
+
+    async def _call(self, function: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Runs a coroutine on the consumer inside Faust, in that consumer's own thread."""
+        thread = self.app.consumer._thread
+        return await thread.call_thread(function, thread._consumer)
+
+    def run(self) -> int:
+        """Runs until a signal; 0 after SIGTERM or SIGINT, else Faust's own code."""
+        worker = faust.Worker(
+            self.app, loglevel="WARN", redirect_stdouts=False, override_logging=False, quiet=True, debug=False
+        )
+        worker.spinner = None
+        try:
+            worker.execute_from_commandline()
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+
+
+def _make_app(settings: WorkerSettings) -> Any:
+    servers = ";".join(f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(","))
+    return faust.App(
+        settings.group,
+        broker=servers,
+        # Faust wants a folder even for an app without tables; nothing is kept there.
+        datadir=Path(tempfile.gettempdir()) / "gpumeter-faust",
+        store="memory://",
+        web_enabled=False,
+        autodiscover=False,
+        broker_session_timeout=6,
+        broker_heartbeat_interval=1,
+        broker_rebalance_timeout=10,
+        broker_request_timeout=15,
+        broker_max_poll_interval=300,
+        stream_wait_empty=False,
+        stream_buffer_maxsize=256,
+        table_standby_replicas=0,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        broker_commit_livelock_soft_timeout=86_400,
+        stream_processing_timeout=86_400,
+        consumer_group_instance_id=settings.instance,
+        consumer_auto_offset_reset="earliest",
+        logging_config=None,
+    )
+
+
+def _received(message: Any) -> Received:
+    headers = message.headers.items() if isinstance(message.headers, dict) else message.headers or ()
+    record = LogRecord(
+        offset=message.offset,
+        append_us=round(message.timestamp * 1000) * 1000,
+        headers=[(name, value or b"") for name, value in headers],
+        payload=message.value or b"",
+    )
+    return Received(message.topic, message.partition, message.generation_id, record)

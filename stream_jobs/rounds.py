@@ -1,0 +1,42 @@
+"""A round of a worker's work on one lane: feed, close, publish, and the writing of its progress. Blocking.
+
+Owns the order: rows and dead letters are acknowledged before a progress is written, and that before it is committed.
+Knows Kafka only through the publisher. Tested in tests/integration/test_worker.py.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from schemas.headers import PROGRESS, Headers, encode_headers
+from schemas.names import METER_PROGRESS
+
+from .deadletters import letter_of
+from .errors import Retry
+from .lane import Lane, Received, Saved
+from .progress import Pointer, chunk_key, split
+from .publish import Outgoing, Publisher
+from .usage_messages import usage_messages
+
+
+def meter_round(lane: Lane, messages: Sequence[Received], publisher: Publisher) -> None:
+    """Feeds a lane and publishes its dead letters and closed windows; nothing is acknowledged yet."""
+    for refused in lane.feed(messages):
+        publisher.send(letter_of(refused, lane.partition))
+    for table in lane.closed():
+        for message in usage_messages(table, lane.partition):
+            publisher.send(message)
+
+
+def write_progress(lane: Lane, saved: Saved, publisher: Publisher, group: str) -> Pointer:
+    """Pointer to a lane's progress once it lies acknowledged in meter-progress; Retry if it does not."""
+    chunks = split(saved.body)
+    offsets: dict[int, int] = {}
+    headers = encode_headers(Headers(record=PROGRESS, cluster="", seq=lane.generation))
+    for number, chunk in enumerate(chunks):
+        key = chunk_key(group, lane.partition, lane.generation, lane.writer, saved.slot, number)
+        message = Outgoing(METER_PROGRESS, lane.partition, key, headers, chunk)
+        publisher.send(message, partial(offsets.__setitem__, number))
+    publisher.flush()
+    if len(offsets) != len(chunks):
+        raise Retry(f"progress of partition {lane.partition}: {len(offsets)} of {len(chunks)} chunks acknowledged")
+    return lane.note_saved(saved, [offsets[number] for number in range(len(chunks))])

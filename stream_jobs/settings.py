@@ -1,0 +1,82 @@
+"""What a worker is told, read once at start from the environment (GPUMETER_*) or the command line.
+
+Law: an unknown GPUMETER_WORKER_* name or a wrong value stops the start with the whole list
+(tests/unit/stream_jobs/test_settings.py).
+"""
+
+import os
+from typing import Any
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.names import ALL_TOPICS
+
+from .core.settings import MeterSettings
+
+_PREFIX = "GPUMETER_WORKER_"
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; lists every fault by the name of its variable."""
+
+
+class WorkerSettings(BaseSettings):
+    """Settings of one worker process."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid", populate_by_name=True)
+
+    bootstrap_servers: str = Field("127.0.0.1:9092", validation_alias="GPUMETER_BOOTSTRAP_SERVERS")
+    """Broker addresses, comma between them."""
+    group: str = "gpumeter"
+    """Consumer group; workers of one group share the partitions."""
+    instance: str | None = None
+    """Slot name of this worker (static membership): a restart within the session keeps its partitions."""
+    clock_key: SecretStr = Field(SecretStr(""), validation_alias="GPUMETER_CLOCK_KEY")
+    """Key of the clock records' signature; empty: unsigned records count."""
+    simulated_time: bool = Field(False, validation_alias="GPUMETER_SIMULATED_TIME")
+    """Event time is simulated: append times do not judge clock records."""
+    window_s: int = Field(60, ge=1, le=3600)
+    """Length of a window."""
+    lateness_s: int = Field(120, ge=0, le=86_400)
+    """How long a window waits after its end."""
+    step_s: float = Field(0.5, gt=0, le=60)
+    """Time between two rounds of decode, close, publish."""
+    progress_s: float = Field(10.0, gt=0, le=3600)
+    """Time between two progress records of a partition."""
+    status_s: float = Field(10.0, gt=0, le=3600)
+    """Time between two status lines in the log."""
+    buffer_messages: int = Field(20_000, ge=1)
+    """Messages held between two rounds; more makes the reader wait."""
+    metrics_port: int = Field(0, ge=0, le=65_535)
+    """Port of the Prometheus page on 127.0.0.1; 0: none."""
+
+    def meter(self) -> MeterSettings:
+        """The settings that change numbers."""
+        return MeterSettings(
+            window_us=self.window_s * 1_000_000,
+            lateness_us=self.lateness_s * 1_000_000,
+            simulated_time=self.simulated_time,
+            clock_key=self.clock_key.get_secret_value().encode(),
+        )
+
+    def shown(self) -> dict[str, Any]:
+        """Effective settings for the log, secrets masked."""
+        return self.model_dump(mode="json")
+
+
+def load_settings(**given: Any) -> WorkerSettings:
+    """Settings from the environment, `given` first; SettingsError with every fault at once."""
+    names = {f"{_PREFIX}{name.upper()}" for name in WorkerSettings.model_fields}
+    unknown = sorted(name for name in os.environ if name.startswith(_PREFIX) and name not in names)  # noqa: TID251
+    faults = [f"{name}: there is no such setting; known are {', '.join(sorted(names))}" for name in unknown]
+    try:
+        settings = WorkerSettings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        faults += [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise SettingsError("; ".join(faults)) from error
+    if settings.group in ALL_TOPICS or not settings.group:
+        faults.append(f"group: {settings.group!r} cannot name a group")
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return settings

@@ -1,0 +1,155 @@
+"""The worker: takes messages from Faust, meters them partition by partition, publishes, keeps its place in the log.
+
+Composition root of the streaming job; owns the rounds and how the process ends. Any error ends the process with its
+reason and exit code: a restart goes on from the committed progress. Laws: output acknowledged, then progress written,
+then committed; no two copies of a row differ, whatever kills it (tests/integration/test_worker.py).
+"""
+
+import asyncio
+import os
+from typing import Any
+
+from . import log
+from .clock import monotonic_s
+from .core.carry import Progress
+from .errors import Stop, exit_code
+from .faust_app import Committed, FaustShell, FencedError
+from .lane import GapError, Lane, Received, open_lane
+from .log_reader import read_progress, topic_ids
+from .metrics import serve
+from .progress import decode_pointer, encode_pointer
+from .publish import Publisher
+from .rounds import meter_round, write_progress
+from .settings import WorkerSettings
+
+
+class Worker:
+    """One worker process; `run` returns its exit code."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._log = log.logger("worker")
+        self._meter_settings = settings.meter()
+        self._topic_ids = topic_ids(settings.bootstrap_servers)
+        self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
+        self._buffer: list[Received] = []
+        self._room = asyncio.Event()
+        self._lanes: dict[int, Lane] = {}
+        self._status_at_s = 0.0
+        self._shell = FaustShell(settings, self._receive, self._loop)
+
+    def run(self) -> int:
+        """Meters until SIGTERM or SIGINT (0); ends the process itself on any error."""
+        self._log.info("start", settings=self._settings.shown())
+        if self._settings.metrics_port:
+            serve(self._settings.metrics_port, "gpumeter_worker", self._numbers)
+        code = self._shell.run()
+        self._log.info("end", code=code)
+        return code
+
+    async def _receive(self, message: Received) -> None:
+        self._buffer.append(message)
+        if len(self._buffer) >= self._settings.buffer_messages:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _loop(self) -> None:
+        try:
+            while True:
+                began_s = monotonic_s()
+                await self._round()
+                self._report()
+                await asyncio.sleep(max(0.0, began_s + self._settings.step_s - monotonic_s()))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 whatever it is, going on could lose records: the process ends
+            self._die(error)
+
+    async def _round(self) -> None:
+        messages, self._buffer = self._buffer, []
+        self._room.set()
+        generation = self._shell.generation
+        self._lanes = {p: lane for p, lane in self._lanes.items() if lane.generation == generation}
+        by_partition: dict[int, list[Received]] = {}
+        for message in messages:
+            if message.generation == generation:
+                by_partition.setdefault(message.partition, []).append(message)
+        for partition, own in by_partition.items():
+            if partition not in self._lanes:
+                self._lanes[partition] = await self._open(partition, generation)
+            try:
+                await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
+            except GapError as gap:
+                await self._explain(gap)
+        if by_partition:
+            await asyncio.to_thread(self._publisher.flush)
+        await self._save_due()
+
+    async def _open(self, partition: int, generation: int) -> Lane:
+        committed = await self._shell.committed(partition)
+        progress = await self._progress_of(partition, committed)
+        self._log.info(
+            "partition opened",
+            partition=partition,
+            generation=generation,
+            offsets=progress.offsets if progress else None,
+        )
+        lane = open_lane(partition, generation, self._meter_settings, self._topic_ids["gpu-samples"], progress)
+        lane.saved_at_s = monotonic_s()
+        return lane
+
+    async def _progress_of(self, partition: int, committed: Committed) -> Progress | None:
+        """The progress that the commit points to; None for a group that never committed here."""
+        if not committed:
+            return None
+        pointers = {metadata for _, metadata in committed.values()}
+        if len(pointers) != 1:
+            raise Stop(f"partition {partition}: the three topics' commits name different progress records: {committed}")
+        pointer = decode_pointer(pointers.pop())
+        servers = self._settings.bootstrap_servers
+        progress = await asyncio.to_thread(read_progress, servers, partition, pointer)
+        if progress.offsets != {topic: offset for topic, (offset, _) in committed.items()}:
+            raise Stop(f"partition {partition}: progress says {progress.offsets}, the commit says {committed}")
+        return progress
+
+    async def _save_due(self) -> None:
+        """Writes and commits the progress of lanes whose time has come; drops a lane that lost its partition."""
+        for partition, lane in list(self._lanes.items()):
+            if monotonic_s() - lane.saved_at_s < self._settings.progress_s:
+                continue
+            lane.saved_at_s = monotonic_s()
+            saved = await asyncio.to_thread(lane.unsaved)
+            if saved is None:
+                continue
+            pointer = await asyncio.to_thread(write_progress, lane, saved, self._publisher, self._settings.group)
+            try:
+                await self._shell.commit(lane.generation, partition, saved.progress.offsets, encode_pointer(pointer))
+            except FencedError as error:
+                self._log.warning("partition lost", partition=partition, reason=str(error))
+                self._lanes.pop(partition, None)
+
+    async def _explain(self, gap: GapError) -> None:
+        """Ends the process with what a gap means: records gone by retention, or a place lost in a rebalance."""
+        start = await self._shell.log_start(gap.topic, gap.partition)
+        if start > gap.expected:
+            raise Stop(
+                f"{gap}; the log now starts at {start}: records were deleted before they were metered "
+                "(log_truncated). Their time would be missing without a word, so nothing goes on; delete the consumer "
+                "group to begin anew"
+            ) from gap
+        raise Stop(f"{gap}, though the log still has it; a restart reads on from the committed place") from gap
+
+    def _numbers(self) -> dict[int, dict[str, Any]]:
+        return {partition: dict(lane.meter.metrics()) for partition, lane in list(self._lanes.items())}
+
+    def _report(self) -> None:
+        if monotonic_s() - self._status_at_s >= self._settings.status_s:
+            self._status_at_s = monotonic_s()
+            self._log.info("status", generation=self._shell.generation, partitions=self._numbers())
+
+    def _die(self, error: BaseException) -> None:
+        code = exit_code(error)
+        self._log.error("stopped", reason=f"{type(error).__name__}: {error}", code=code, exc_info=error)
+        log.flush()
+        # Not sys.exit: Faust would go on shutting down in peace and may commit nothing more, but must not linger.
+        os._exit(code)
