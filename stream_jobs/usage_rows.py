@@ -1,0 +1,87 @@
+"""From messages of gpu-usage to rows of the ledger: decoded, checked, with their place in Kafka beside them.
+
+Pure. Laws: a message gives all its rows or none; a null is only where the schema allows one
+(tests/unit/stream_jobs/test_usage_rows.py).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.headers import CURRENT_VERSION, USAGE, HeaderError, decode_headers
+from schemas.usage import ALL_COLUMNS
+
+from .decode import arrow_schema
+from .errors import DeadLetter
+
+USAGE_SCHEMA = arrow_schema(ALL_COLUMNS)
+PLACE = ("out_topic", "out_partition", "out_offset")
+
+
+class UsageMessage(NamedTuple):
+    """A message of gpu-usage as Kafka has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_us: int
+    headers: list[tuple[str, bytes]]
+    payload: bytes
+
+
+def decode_usage(message: UsageMessage) -> pa.Table:
+    """Rows of a message, text as dictionaries, with PLACE; DeadLetter says why they can never be rows."""
+    _check_headers(message)
+    try:
+        table = pa.ipc.open_stream(message.payload).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise DeadLetter("decode", f"not an Arrow IPC stream: {error}") from error
+    columns = [_column(table, field) for field in USAGE_SCHEMA]
+    rows = pa.table(columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(USAGE_SCHEMA, columns, strict=True)]))
+    return _with_place(rows, message)
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several messages as one table."""
+    return pa.concat_tables(tables)
+
+
+def _check_headers(message: UsageMessage) -> None:
+    try:
+        headers = decode_headers(message.headers)
+    except HeaderError as error:
+        raise DeadLetter("headers", str(error)) from error
+    if headers.record != USAGE:
+        raise DeadLetter("record", f"record {headers.record!r}, expected {USAGE!r}")
+    if headers.version != CURRENT_VERSION:
+        raise DeadLetter("version", f"version {headers.version}, this sink reads {CURRENT_VERSION}")
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    if table.schema.get_all_field_indices(field.name) == []:
+        raise DeadLetter("columns", f"column {field.name} is missing")
+    try:
+        column = table.column(field.name).cast(field.type)
+    except (pa.ArrowException, KeyError) as error:
+        raise DeadLetter("columns", f"column {field.name} is not {field.type}: {error}") from error
+    if column.null_count and not field.nullable:
+        raise DeadLetter("columns", f"column {field.name} holds {column.null_count} nulls, it may hold none")
+    if pa.types.is_list(field.type) and pc.list_flatten(column).null_count:
+        raise DeadLetter("columns", f"column {field.name} holds nulls within its lists")
+    return column.dictionary_encode() if pa.types.is_string(field.type) else column
+
+
+def _with_place(rows: pa.Table, message: UsageMessage) -> pa.Table:
+    count = rows.num_rows
+    topic = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([message.topic]))
+    place = (topic, pa.repeat(pa.scalar(message.partition, pa.int32()), count), _offsets(message.offset, count))
+    for name, column in zip(PLACE, place, strict=True):
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _offsets(offset: int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(offset, pa.uint64()), count)
