@@ -19,7 +19,7 @@ from .clock import Clock, StepDetector
 from .driver import Driver
 from .encode import Reading, encode_readings
 from .errors import Retry, Stop
-from .grants import OK, Grants
+from .grants import AGAIN_US, OK, Grants
 from .identity import Snapshots
 from .metrics import AgentMetrics
 from .publish import Outlet
@@ -76,13 +76,12 @@ class Agent:
         try:
             while self._clock.wait_until_us(min(watch_us, grants_us, reading_us)):
                 now_us = self._clock.monotonic_us()
+                new_containers = 0
                 if now_us >= watch_us:
-                    if self._sources.roster.watch(now_us):
-                        grants_us = now_us
+                    new_containers = self._sources.roster.watch(now_us)
                     watch_us = _after(watch_us, settings.cgroup_period_us, now_us)
-                if now_us >= grants_us:
-                    grants_us = self._sources.grants.ask(now_us)
-                    self._metrics.grants_known.set(self._sources.grants.status == OK)
+                if now_us >= grants_us or new_containers:
+                    grants_us = self._ask_grants(now_us, new_containers)
                 if now_us >= reading_us:
                     reading_us = _after(reading_us, self._read_and_send(), now_us)
                 self._outlet.poll()
@@ -112,6 +111,18 @@ class Agent:
         self._metrics.refused_rows.inc(sum(device.dropped_rows for device in devices))
         mapping_seq = self._epoch.snapshots.mapping_seq
         return [Reading(mapping_seq, device, rows) for device, rows in zip(devices, named, strict=True)]
+
+    def _ask_grants(self, now_us: int, new_containers: int) -> int:
+        """Asks the kubelet and sends a snapshot where that changed something; when to ask again.
+
+        A new pod may be listed without its devices at first, so after a new container it is asked again soon.
+        """
+        grants = self._sources.grants
+        next_us = grants.ask(now_us)
+        self._metrics.grants_known.set(grants.status == OK)
+        if self._epoch.states:
+            self._send_snapshot(self._clock.event_us(), now_us)
+        return min(next_us, now_us + AGAIN_US) if new_containers else next_us
 
     def _read_and_send(self) -> int:
         """One reading, sent where its batch is due; microseconds to the next."""

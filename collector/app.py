@@ -57,6 +57,6 @@ def _check_pid_namespace(proc: ProcFs, settings: AgentSettings) -> None:
     if namespace in ("", INIT_PID_NAMESPACE) or settings.foreign_pids:
         return
     raise Stop(
-        f"{settings.proc_path} shows pid namespace {namespace} and not the host's ({INIT_PID_NAMESPACE}), whose pids are "
-        "NVML's: nothing is metered. Run with hostPID: true; on a nested node set GPUMETER_FOREIGN_PIDS=true."
+        f"{settings.proc_path} shows pid namespace {namespace}, not the host's ({INIT_PID_NAMESPACE}); pids are "
+        "NVML's, so nothing is metered. Run with hostPID: true; on a nested node set GPUMETER_FOREIGN_PIDS=true."
     )

@@ -73,6 +73,18 @@ class SystemClock:
         os.write(self._wake_write, b"x")
 
 
+class Deadline:
+    """A span of real time that is left, for waits on what is outside."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end_s = time.monotonic() + timeout_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, never below 0."""
+        return max(0.0, self._end_s - time.monotonic())
+
+
 class StepDetector:
     """Tells when event time left its segment: the distance of event time and boot-time clock has changed."""
 

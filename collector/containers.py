@@ -76,22 +76,38 @@ class Containers:
             self._walk(path)
 
     def _walk(self, path: str, depth: int = 0) -> bool:
-        """List a directory and what is below; whether a pod is in it, so that it must be watched."""
+        """List a directory and what is below; whether a pod is in it.
+
+        Watched from then on: what holds pods, what lies beside that (an emptied QoS class), and all that is named
+        like the kubelet's own tree.
+        """
         identity = identity_of_path(path.removeprefix(self._root))
         if identity.container_id:
             self._containers.setdefault(path, identity)
         key = _key(path)
-        try:
-            with os.scandir(path) as entries:
-                below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
+        below = _directories(path)
+        if key is None or below is None:
             self._watched.pop(path, None)
             return False
-        deeper = [self._walk(child, depth + 1) for child in below] if depth < DEEPEST else []
-        holds_pod = bool(identity.pod_uid) or any(deeper) or path == self._root
-        if holds_pod and not identity.container_id and key is not None:
+        holding = [self._walk(child, depth + 1) for child in below] if depth < DEEPEST else []
+        holds_pod = bool(identity.pod_uid) or any(holding)
+        if identity.container_id:
+            return holds_pod
+        if holds_pod or path == self._root or "kubepods" in path:
             self._watched[path] = key
+        if any(holding) or path == self._root:
+            beside = [child for child in below if child not in self._watched and child not in self._containers]
+            self._watched |= {child: found for child in beside if (found := _key(child)) is not None}
         return holds_pod
+
+
+def _directories(path: str) -> list[str] | None:
+    """Directories in a directory; None: it is gone or may not be read."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return None
 
 
 def _hierarchy(path: str) -> str:

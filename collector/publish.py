@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from schemas.headers import Headers, encode_headers
 from schemas.ids import message_key, partition_of
 
+from .clock import Deadline
 from .errors import Retry
 
 logger = logging.getLogger(__name__)
@@ -115,10 +116,11 @@ class Publisher:
 
         Retry where messages are left after `timeout_s`, or a message failed for good since the last call.
         """
-        for topic in {message.topic for message in self._waiting}:
-            self.partition_count(topic, timeout_s)
-        self._drain()
-        left = self._producer.flush(timeout_s) + len(self._waiting)
+        deadline = Deadline(timeout_s)
+        while self._waiting and deadline.left_s:
+            self.partition_count(self._waiting[0].topic, deadline.left_s)
+            self._drain()
+        left = self._producer.flush(deadline.left_s) + len(self._waiting)
         if left:
             raise Retry(f"{left} messages not acknowledged by {self._servers} within {timeout_s:g} s; they stay queued")
         told, self._failed_told = self._failed_told, self.failed
