@@ -57,6 +57,13 @@ def failure(status: int, body: bytes, what: str) -> Retry:
     return Gone(text) if status == 410 else Retry(f"{text}; will be tried again")
 
 
+def _trust(ca_file: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except OSError as error:
+        raise ValueError(f"ca_file {ca_file!r} cannot be used: {error.strerror or error}") from error
+
+
 class Watch:
     """An open watch: `line` gives what came, in order."""
 
@@ -119,7 +126,7 @@ class Api:
         self._host = parts.hostname
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._prefix = parts.path.rstrip("/")
-        self._tls = ssl.create_default_context(cafile=access.ca_file or None) if parts.scheme == "https" else None
+        self._tls = _trust(access.ca_file) if parts.scheme == "https" else None
         self._kept: http.client.HTTPConnection | None = None
 
     def get(self, path: str, query: Mapping[str, str]) -> bytes:

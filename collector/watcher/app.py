@@ -7,6 +7,9 @@ from .api import Access, Api
 from .settings import WatcherSettings
 from .watcher import Watcher
 
+AT_ONCE = {"linger.ms": "0", "socket.nagle.disable": "true"}
+"""Each tick waits for its acknowledgements, so waiting for more messages only delays the clock."""
+
 
 def build_watcher(settings: WatcherSettings, clock: Clock) -> Watcher:
     """A watcher on the real API server and broker that the settings name."""
@@ -14,7 +17,7 @@ def build_watcher(settings: WatcherSettings, clock: Clock) -> Watcher:
     publisher = Publisher(
         settings.cluster,
         settings.bootstrap_servers,
-        options=settings.kafka_options,
+        options=AT_ONCE | settings.kafka_options,
         queue_bytes=256 << 20,
         client_id="gpumeter-watcher",
     )
