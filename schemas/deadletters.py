@@ -1,7 +1,7 @@
 """dead-letters: a record that can never succeed, with its reason and origin. JSON, the payload in base64.
 
 Law: a letter is a pure function of the refused message, so a replay writes the same bytes; decode(encode(x)) = x
-(tests/unit/schemas/test_deadletters.py).
+(tests/unit/schemas/test_dead_letter_record.py).
 """
 
 import msgspec

@@ -1,6 +1,5 @@
 """The worker on a real Apache Kafka: exact through kill -9, never stopped by garbage, clean on SIGTERM."""
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,16 +8,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fleet
-import harness
-
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.deadletters import decode_dead_letter
 from schemas.headers import Headers, encode_headers
 from schemas.names import DEAD_LETTERS, GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from tests.integration import fleet, harness
 
 pytestmark = pytest.mark.needs_broker
 PARTITIONS = 2

@@ -1,7 +1,6 @@
 """Workers that come, go, freeze and fall behind: partitions change hands without a row lost, doubled or changed."""
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,14 +10,10 @@ import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fleet
-import harness
-
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.names import GPU_SAMPLES
+from tests.integration import fleet, harness
 
 pytestmark = pytest.mark.needs_broker
 PARTITIONS = 4

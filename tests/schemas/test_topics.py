@@ -17,6 +17,7 @@ from schemas.pods import decode_node, decode_pod
 from schemas.snapshots import decode_snapshot
 from schemas.usage import ALL_COLUMNS
 from stream_jobs.decode import arrow_schema, decode_reading
+from stream_jobs.progress import Pointer, decode_body, digest
 
 CATALOGUE = load_catalogue()
 EXAMPLES = [(t, r, e) for t in CATALOGUE.values() for r in t.records for e in r.examples]
@@ -34,7 +35,8 @@ def _reading(payload: bytes) -> dict[str, Any]:
 
 
 def _progress(payload: bytes) -> dict[str, Any]:
-    return {"bytes": len(payload)}
+    pointer = Pointer(1, "writer", 0, [0], digest(payload))
+    return {"offsets": decode_body(payload, pointer).offsets}
 
 
 def _decode(record: str, payload: bytes) -> dict[str, Any]:
