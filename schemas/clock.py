@@ -36,5 +36,6 @@ def decode_clock(payload: bytes, key: bytes, topic: str, partition: int) -> Cloc
     """The record; ValueError where the JSON is wrong or, with a key, the signature does not match."""
     record = msgspec.json.decode(payload, type=ClockRecord)
     if key and not hmac.compare_digest(record.signature, _signature(key, topic, partition, record)):
-        raise ValueError(f"clock record of cluster {record.cluster!r} at {record.now_us} on {topic}/{partition}: wrong signature")
+        where = f"on {topic}/{partition}"
+        raise ValueError(f"clock record of cluster {record.cluster!r} at {record.now_us} {where}: wrong signature")
     return record

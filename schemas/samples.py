@@ -17,7 +17,7 @@ DEVICE_COLUMNS = (
     Column("sample_count", "int32", "device samples in the span"),
     Column("sample_sum_points", "int64", "sum of those samples, in points of 100"),
     Column("samples_status", "int16", "answer of nvmlDeviceGetSamples"),
-    Column("processes_status", "int16", "answer of nvmlDeviceGetProcessUtilization; 6 NOT_FOUND is a true zero only with samples"),
+    Column("processes_status", "int16", "answer of GetProcessUtilization; 6 is a true zero only with samples"),
     Column("lists_status", "int16", "answer of the process lists: 0, or the first that was not"),
     Column("memory_total_bytes", "int64", "device memory, -1 unknown"),
     Column("memory_used_bytes", "int64", "device memory in use, -1 unknown"),
@@ -26,7 +26,7 @@ DEVICE_COLUMNS = (
     Column("energy_status", "int16", "answer of nvmlDeviceGetTotalEnergyConsumption at both ends"),
     Column("mig_mode", "int8", "1 MIG, 0 not, -1 unknown"),
     Column("mapping_seq", "int64", "snapshot of the same epoch under which the reading was taken"),
-    Column("dropped_rows", "int32", "process rows refused as impossible (pid 0, above 100 points, times outside the span)"),
+    Column("dropped_rows", "int32", "process rows refused as impossible (pid 0, above 100 points, odd times)"),
     Column("flags", "int32", "bits: READING_FLAGS"),
 )
 

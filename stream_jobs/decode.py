@@ -74,7 +74,7 @@ def encode_reading(device: Columns, process: Columns) -> bytes:
         batch = pa.record_batch([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
         with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def _columns(source: pa.BufferReader, part: str, schema: pa.Schema) -> Columns:
@@ -110,7 +110,8 @@ def _check_device(device: Columns) -> None:
     _refuse("device", device, "sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")
     known = device["energy_status"] == 0
     energy = np.where(known, device["energy_end_mj"] - device["energy_start_mj"], 0)
-    _refuse("device", device, "energy_end_mj", (energy < 0) | (energy > MAX_ENERGY_MJ), "not energy_start_mj plus 0..1 GJ")
+    bad_energy = (energy < 0) | (energy > MAX_ENERGY_MJ)
+    _refuse("device", device, "energy_end_mj", bad_energy, "not 0..1 GJ above energy_start_mj")
     uuids = device["gpu_uuid"]
     pairs = list(zip(uuids, device["read_us"], strict=True))
     if len(set(pairs)) != len(pairs):

@@ -13,7 +13,7 @@ from schemas.samples import RING_OVERFLOW
 from schemas.units import NVML_NOT_FOUND, NVML_SUCCESS
 
 from .batch import Batch
-from .divide import Ints, cumulative_by, cut, expand, sum_by, unique_rows
+from .divide import Ints, cumulative_by, cut, cut_amount, expand, sum_by, unique_rows
 from .estimate import IDLE_ROW, UNATTRIBUTED_ROW, Shares, sampling_variance, shares
 from .pieces import Pieces, pieces
 
@@ -35,6 +35,12 @@ class Measures:
     energy_observed_us: Ints
     doubled: frozenset[int]
     over_reported: frozenset[int]
+
+
+_PER_HOLDER = (
+    "used_us", "variance_us2", "resident_us", "idle_us", "hot_idle_us", "memory_byte_ms", "memory_partial", "energy_mj",
+)  # fmt: skip
+_PER_GPU = ("observed_us", "memory_observed_us", "energy_observed_us")
 
 
 @dataclass(slots=True)
@@ -74,9 +80,14 @@ def _empty(batch: Batch, part: Pieces, row: Ints, util: Ints) -> Measures:
     holders, gpus = len(batch.holders), len(batch.gpus)
     reported = sum_by(row, np.maximum(util, 0), batch.gpu.size)
     over = frozenset(int(g) for g in np.unique(batch.gpu[reported > 100]))
-    h = [np.zeros(holders, np.int64) for _ in range(8)]
-    g = [np.zeros(gpus, np.int64) for _ in range(3)]
-    return Measures(*h, *g, part.doubled, over)
+    per_holder = [np.zeros(holders, np.int64) for _ in _PER_HOLDER]
+    per_gpu = [np.zeros(gpus, np.int64) for _ in _PER_GPU]
+    return Measures(
+        **dict(zip(_PER_HOLDER, per_holder, strict=True)),
+        **dict(zip(_PER_GPU, per_gpu, strict=True)),
+        doubled=part.doubled,
+        over_reported=over,
+    )
 
 
 def _pseudo_numbers(batch: Batch, kind: str) -> Ints:
@@ -96,7 +107,9 @@ def _observed_parts(batch: Batch, part: Pieces, divided: Shares, out: Measures) 
     size = x1 - x0
     known = (device["energy_status"] == NVML_SUCCESS)[reading]
     whole = (device["flags"] & RING_OVERFLOW == 0)[reading]
-    joule = np.where(known, cut((device["energy_end_mj"] - device["energy_start_mj"])[reading], length, x0, x1), 0)
+    joule = np.where(
+        known, cut_amount((device["energy_end_mj"] - device["energy_start_mj"])[reading], length, x0, x1), 0
+    )
     observed = rows_of[reading] > 0
     gpu = batch.gpu[reading]
     out.observed_us += sum_by(gpu, np.where(observed, size, 0), len(batch.gpus))
@@ -146,7 +159,7 @@ def _add_residents(batch: Batch, part: Pieces, out: Measures) -> Ints:
 
 
 def _add_idle(batch: Batch, part: Pieces, rows: _Parts, resident: Ints, out: Measures) -> None:
-    """Divides idle time and energy of each piece over the grants of its time: held / max(1, all held), rest unallocated."""
+    """Divides idle time and energy of each piece over its grants: held / max(1, all held), rest unallocated."""
     idle = rows.idle & (rows.us > 0)
     piece, idle_us, idle_mj = rows.piece[idle], rows.us[idle], rows.energy_mj[idle]
     gpu = batch.gpu[part.reading][piece]
@@ -159,8 +172,8 @@ def _add_idle(batch: Batch, part: Pieces, rows: _Parts, resident: Ints, out: Mea
     seg, sub = expand(first, last - first)
     a, b = np.maximum(x0[sub], seg_start[seg]), np.minimum(x1[sub], seg_end[seg])
     length = (x1 - x0)[sub]
-    sub_us = cut(idle_us[sub], length, a - x0[sub], b - x0[sub])
-    sub_mj = cut(idle_mj[sub], length, a - x0[sub], b - x0[sub])
+    sub_us = cut_amount(idle_us[sub], length, a - x0[sub], b - x0[sub])
+    sub_mj = cut_amount(idle_mj[sub], length, a - x0[sub], b - x0[sub])
     at, part_of = expand(held_first[seg], held_count[seg])
     upper = cumulative_by(part_of, held_slots[at])
     total = sum_by(part_of, held_slots[at], seg.size)
@@ -184,7 +197,9 @@ def _add_idle(batch: Batch, part: Pieces, rows: _Parts, resident: Ints, out: Mea
 
 
 def _segment_columns(batch: Batch) -> tuple[Ints, ...]:
-    rows, holders, slots = [], [], []
+    rows: list[tuple[int, ...]] = []
+    holders: list[int] = []
+    slots: list[int] = []
     for number, gpu in enumerate(batch.gpus):
         for segment in gpu.segments:
             rows.append((number, segment.start_us, segment.end_us, segment.slots, len(holders), len(segment.held)))

@@ -38,7 +38,7 @@ class Gpu:
 
 @dataclass(slots=True)
 class Batch:
-    """Columns of many node windows; `device` per reading row, `process` per process row sorted by (reading, pid, start)."""
+    """Columns of many node windows; `device` per reading row, `process` rows sorted by (reading, pid, start)."""
 
     gpus: list[Gpu] = field(default_factory=list)
     holders: list[tuple[int, Holder]] = field(default_factory=list)
@@ -81,7 +81,9 @@ def make_batch(windows: list[NodeWindow], directory_of: Callable[[NodeWindow], D
             gpu_parts.append(np.array([numbers[u] for u in reading.device["gpu_uuid"]], np.int64))
             priority_parts.append(np.full(size, rank, np.int64))
             device_parts.append(reading.device)
-            process_parts.append(reading.process | {"device_row": reading.process["device_row"].astype(np.int64) + rows})
+            process_parts.append(
+                reading.process | {"device_row": reading.process["device_row"].astype(np.int64) + rows}
+            )
             lookups.append((rows, (reading.boot_id, reading.epoch_us), snapshots, directory))
             rows += size
     batch.gpu = _join(gpu_parts)

@@ -7,7 +7,6 @@ A meter that starts from a carry at an offset and reads on gives the rows that a
 import msgspec
 
 from .cuts import ClockIndex, Gaps, SequenceSet
-from .window import DeviceFacts
 
 
 class SenderCarry(msgspec.Struct):
@@ -28,9 +27,10 @@ class NodeCarry(msgspec.Struct):
     watermark_us: int | None
     cut_to_us: int
     """First results of windows that start before this are cut."""
-    cuts: list[tuple[int, int, list[tuple[str, str]]]]
-    """(window start, cut, devices) of windows that are cut and were not closed."""
-    devices: list[tuple[str, str]]
+    cuts: list[tuple[int, int]]
+    """(window start, cut) of windows that are cut and were not closed."""
+    device_lists: list[tuple[int, int, list[tuple[str, str]]]]
+    """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
 
 
 class ClusterCarry(msgspec.Struct):
@@ -82,8 +82,3 @@ def gaps_of(carry: ClusterCarry) -> Gaps:
 def sequences_of(carry: SenderCarry) -> SequenceSet:
     """The sequence set of a carry."""
     return SequenceSet([list(interval) for interval in carry.intervals])
-
-
-def facts_of(devices: list[tuple[str, str]]) -> list[DeviceFacts]:
-    """Device facts of a carry."""
-    return [DeviceFacts(uuid, model) for uuid, model in devices]

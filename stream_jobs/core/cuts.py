@@ -77,13 +77,13 @@ class Gaps:
 
 @dataclass(slots=True)
 class SequenceSet:
-    """The exact set of sequence numbers seen, as disjoint inclusive intervals; a high-water mark would lose reordered ones."""
+    """The exact set of sequence numbers seen, as disjoint intervals; a high-water mark loses reordered ones."""
 
     intervals: list[list[int]] = field(default_factory=list)
 
     def add(self, seq: int) -> bool:
         """Adds a number; False if it was there."""
-        i = bisect_right(self.intervals, [seq, float("inf")]) - 1  # type: ignore[list-item]
+        i = bisect_right(self.intervals, seq, key=lambda interval: interval[0]) - 1
         if i >= 0 and seq <= self.intervals[i][1]:
             return False
         grows_left = i >= 0 and self.intervals[i][1] == seq - 1

@@ -29,9 +29,7 @@ def cumulative_by(group: Ints, values: Ints) -> Ints:
     """Running sums that start anew with each group; `group` is sorted."""
     total = np.cumsum(values)
     first = starts_of(group)
-    before = np.zeros(group.size, np.int64)
-    before[first] = total[first] - values[first]
-    return total - np.maximum.accumulate(before) if group.size else total
+    return total - np.repeat(total[first] - values[first], np.diff(np.append(first, group.size)))
 
 
 def largest_remainder(group: Ints, weight: Ints, total: Ints, unit: Ints) -> Ints:
@@ -56,9 +54,17 @@ def cut(cumulative: Ints, length: Ints, start: Ints, end: Ints) -> Ints:
     """How much of each running sum falls in [start, end) of a span of `length`; both relative to the span's start.
 
     Applied to the running sums of a reading's rows in their fixed order; differences of neighbours are the rows'
-    parts. Cutting each row by itself instead makes pieces longer than themselves.
+    parts, never negative, and add up to end - start. Cutting each row by itself makes pieces longer than themselves;
+    the difference of two plain cuts makes a middle piece of -1. The two sides of one edge add up to the whole.
     """
-    return cumulative * end // length - cumulative * start // length
+    behind = cumulative - cumulative * start // length
+    part: Ints = behind * (end - start) // np.maximum(length - start, 1)
+    return part
+
+
+def cut_amount(amount: Ints, length: Ints, start: Ints, end: Ints) -> Ints:
+    """How much of one amount falls in [start, end) of a span; pieces add up to the amount for any edges."""
+    return amount * end // length - amount * start // length
 
 
 def expand(first: Ints, count: Ints) -> tuple[Ints, Ints]:

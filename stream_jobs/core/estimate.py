@@ -70,5 +70,3 @@ def sampling_variance(us: Ints, span_us: Ints, count: Ints) -> Ints:
     span, n = span_us.astype(np.float64), count.astype(np.float64)
     p = (us / np.maximum(span, 1.0) * n + 0.5) / (n + 1.0)
     return np.rint(span * span * p * (1.0 - p) / np.maximum(n, 1.0)).astype(np.int64)
-
-

@@ -1,4 +1,4 @@
-"""Grants over time: which container held which slot of a device, and when, as the snapshots and pod events below a cut tell.
+"""Grants over time: which container held which slot of a device, and when, as the records below a cut tell.
 
 A (slot, container) pair lives from its container's start to its end by pod events, else from the first to the last
 snapshot that shows it; a later grant of the slot ends an earlier one. Tested against a per-microsecond oracle in
@@ -7,6 +7,7 @@ tests/property/test_grants.py.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from schemas.pods import PodRecord
 from schemas.snapshots import Grant, Snapshot
@@ -60,7 +61,7 @@ def tenures(snapshots: Iterable[Snapshot], directory: Directory) -> list[Tenure]
 
 
 def grant_runs(snapshots: Iterable[Snapshot]) -> list[tuple[list[Grant], list[int]]]:
-    """The distinct lists of grants with the times at which each was seen; a list shared by snapshots is looked at once."""
+    """Distinct lists of grants with the times at which each was seen; a list shared by snapshots is looked at once."""
     runs: dict[int, tuple[list[Grant], list[int]]] = {}
     for snapshot in snapshots:
         if snapshot.grants_status == "ok":
@@ -106,7 +107,7 @@ def segments(held: list[Tenure], slots: int, start_us: int, end_us: int) -> list
         edges.update(t for t in (tenure.start_us, tenure.end_us) if start_us < t < end_us)
     ordered = sorted(edges)
     out: list[Segment] = []
-    for a, b in zip(ordered, ordered[1:], strict=False):
+    for a, b in pairwise(ordered):
         by_id: dict[str, tuple[Holder, int]] = {}
         for tenure in held:
             if tenure.start_us <= a and b <= tenure.end_us:
@@ -116,7 +117,7 @@ def segments(held: list[Tenure], slots: int, start_us: int, end_us: int) -> list
 
 
 def slots_by_device(snapshots: list[Snapshot], replicas: int) -> dict[str, int]:
-    """Slots of each device: as the newest snapshot says, else the node's label, else 1; never below what was granted."""
+    """Slots of each device: by the newest snapshot, else the node's label, else 1; never below what was granted."""
     said: dict[str, int] = {}
     for snapshot in sorted(snapshots, key=lambda s: (s.taken_us, s.mapping_seq)):
         if snapshot.slots:

@@ -4,14 +4,14 @@ Every change is a function of records in the order of their topic; offsets stay 
 above a cut is not seen by that cut's window.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 from stream_jobs.decode import Reading
 
-from .carry import NodeCarry, SenderCarry, facts_of, sequences_of
+from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .settings import MeterSettings
 from .window import DeviceFacts, NodeWindow, SeenSnapshot, SenderKey
@@ -24,6 +24,15 @@ class Buffered:
     start_us: int
     end_us: int
     reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceList:
+    """The devices that a reading listed, when, and where it stands in the log."""
+
+    read_us: int
+    offset: int
+    devices: list[DeviceFacts]
 
 
 @dataclass(slots=True)
@@ -39,8 +48,8 @@ class NodeState:
     cut_to_us: int = 0
     closed_to_us: int = 0
     started: bool = False
-    cuts: dict[int, tuple[int, list[DeviceFacts]]] = field(default_factory=dict)
-    devices: list[DeviceFacts] = field(default_factory=list)
+    cuts: dict[int, int] = field(default_factory=dict)
+    device_lists: list[DeviceList] = field(default_factory=list)
     buffered: list[Buffered] = field(default_factory=list)
     snapshots: list[SeenSnapshot] = field(default_factory=list)
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
@@ -78,20 +87,39 @@ class NodeState:
                 self.asserting = key
         return sequences.add(seq)
 
+    def list_devices(self, read_us: int, offset: int, devices: list[DeviceFacts]) -> None:
+        """Keeps a reading's device list in event time; equal neighbours share one list."""
+        at = bisect_right(self.device_lists, (read_us, offset), key=lambda d: (d.read_us, d.offset))
+        if at and self.device_lists[at - 1].devices == devices:
+            devices = self.device_lists[at - 1].devices
+        self.device_lists.insert(at, DeviceList(read_us, offset, devices))
+
     def advance(self, to_us: int, cut_offset: int, settings: MeterSettings) -> None:
         """Cuts every window whose end and lateness lie at or before a time."""
         while self.cut_to_us + settings.window_us + settings.lateness_us <= to_us:
             if self.cut_to_us >= self.closed_to_us:
-                self.cuts[self.cut_to_us] = (cut_offset, self.devices)
+                self.cuts[self.cut_to_us] = cut_offset
             self.cut_to_us += settings.window_us
+
+    def assert_complete(self, to_us: int, clock_us: int | None, offset: int, settings: MeterSettings) -> None:
+        """Takes an assertion, believed up to a bound beyond the clock; before the first clock none counts."""
+        if clock_us is None:
+            return
+        asserted = min(to_us, clock_us + settings.ahead_us)
+        if self.watermark_us is None or asserted > self.watermark_us:
+            self.watermark_us = asserted
+            self.advance(asserted, offset + 1, settings)
 
     def window(self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], window_us: int) -> NodeWindow:
         """The closing function's input for a window: what lies below its cuts and at or above the topics' floors."""
         end_us = start_us + window_us
         readings = [
-            b.reading for b in self.buffered if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
+            b.reading
+            for b in self.buffered
+            if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
         ]
-        devices = {d.gpu_uuid: d for d in self.cuts[start_us][1]}
+        listed = [d for d in self.device_lists if d.read_us < end_us and d.offset < cuts[0]]
+        devices = {d.gpu_uuid: d for d in listed[-1].devices} if listed else {}
         for reading in readings:
             for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
                 devices.setdefault(uuid, DeviceFacts(uuid, model))
@@ -125,6 +153,13 @@ class NodeState:
     def forget(self, mappings_floor: int, events_floor: int) -> None:
         """Drops what no open window can see any more."""
         self.buffered = [b for b in self.buffered if b.end_us > self.closed_to_us]
+        below = min(self.cuts.values(), default=None)
+        old = [
+            i
+            for i, listed in enumerate(self.device_lists)
+            if listed.read_us < self.closed_to_us and (below is None or listed.offset < below)
+        ]
+        del self.device_lists[: old[-1] if old else 0]
         if self.snapshots and self.snapshots[0].offset < mappings_floor:
             del self.snapshots[: bisect_left(self.snapshots, mappings_floor, key=lambda s: s.offset)]
         if self.pods and self.pods[0][0] < events_floor:
@@ -141,8 +176,8 @@ class NodeState:
             asserting=self.asserting,
             watermark_us=self.watermark_us,
             cut_to_us=self.cut_to_us,
-            cuts=[(w, cut, _pairs(devices)) for w, (cut, devices) in self.cuts.items()],
-            devices=_pairs(self.devices),
+            cuts=list(self.cuts.items()),
+            device_lists=self._distinct_lists(),
         )
 
     def restore(self, carry: NodeCarry, closed_to_us: int) -> None:
@@ -150,9 +185,18 @@ class NodeState:
         self.senders = {(s.boot_id, s.epoch_us): sequences_of(s) for s in carry.senders}
         self.boots, self.asserting, self.watermark_us = list(carry.boots), carry.asserting, carry.watermark_us
         self.cut_to_us, self.closed_to_us, self.started = carry.cut_to_us, closed_to_us, True
-        self.cuts = {w: (cut, facts_of(devices)) for w, cut, devices in carry.cuts if w >= closed_to_us}
-        self.devices = facts_of(carry.devices)
+        self.cuts = {w: cut for w, cut in carry.cuts if w >= closed_to_us}
+        self.device_lists = []
+        for read_us, offset, devices in carry.device_lists:
+            known = [DeviceFacts(uuid, model) for uuid, model in devices]
+            self.device_lists.append(DeviceList(read_us, offset, known or self.device_lists[-1].devices))
 
-
-def _pairs(devices: list[DeviceFacts]) -> list[tuple[str, str]]:
-    return [(d.gpu_uuid, d.gpu_model) for d in devices]
+    def _distinct_lists(self) -> list[tuple[int, int, list[tuple[str, str]]]]:
+        """Device lists for the carry; one that equals the list before it is written as an empty one."""
+        out: list[tuple[int, int, list[tuple[str, str]]]] = []
+        last: list[DeviceFacts] = []
+        for listed in self.device_lists:
+            devices = [] if listed.devices is last else [(d.gpu_uuid, d.gpu_model) for d in listed.devices]
+            out.append((listed.read_us, listed.offset, devices))
+            last = listed.devices
+        return out

@@ -13,7 +13,7 @@ from .divide import Ints
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Piece i is [start_us, end_us) of reading `reading`; `doubled` are the GPUs of which something was reported twice."""
+    """Piece i is [start_us, end_us) of reading `reading`; of the GPUs in `doubled` some time was reported twice."""
 
     reading: Ints
     start_us: Ints
@@ -21,7 +21,9 @@ class Pieces:
     doubled: frozenset[int]
 
 
-def pieces(gpu: Ints, start_us: Ints, end_us: Ints, priority: Ints, window_start_us: Ints, window_end_us: Ints) -> Pieces:
+def pieces(
+    gpu: Ints, start_us: Ints, end_us: Ints, priority: Ints, window_start_us: Ints, window_end_us: Ints
+) -> Pieces:
     """Pieces of readings, all columns per reading; `gpu` numbers a GPU of one node's window."""
     a, b = np.maximum(start_us, window_start_us), np.minimum(end_us, window_end_us)
     inside = np.flatnonzero(b > a)

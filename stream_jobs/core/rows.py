@@ -15,7 +15,7 @@ from stream_jobs.decode import arrow_schema
 
 from .attribute import Measures
 from .batch import Batch, Gpu
-from .divide import sum_by
+from .divide import sum_by, unique_rows
 from .identity import Holder
 
 _EVIDENCE = ("charged_us", "held_us", "used_us", "resident_us", "memory_byte_ms", "energy_mj")
@@ -42,18 +42,28 @@ def usage_table(batch: Batch, m: Measures, topic_id: str, partition: int) -> pa.
     table = _Table()
     gpu_of = np.array([g for g, _ in batch.holders], np.int64)
     charged = (m.used_us + m.idle_us).tolist()
-    common = [_common(batch, m, g, topic_id, partition) for g in range(len(batch.gpus))]
+    flags = _gpu_flags(batch, m)
+    common = [_common(batch, m, g, flags[g], topic_id, partition) for g in range(len(batch.gpus))]
     held = [_held_by(gpu) for gpu in batch.gpus]
     for number in np.lexsort((np.array([h.id for _, h in batch.holders]), gpu_of)).tolist():
         g, holder = batch.holders[number]
         row = common[g] | _identity(holder) | {"charged_us": charged[number]}
-        row |= _pseudo_measures(batch, m, number) if holder.kind != POD else _pod_measures(batch, m, number, held[g], common[g]["flags"])
+        row |= (
+            _pseudo_measures(batch, m, number)
+            if holder.kind != POD
+            else _pod_measures(batch, m, number, held[g], common[g]["flags"])
+        )
         if not any(row[name] for name in _EVIDENCE):
             continue
         row["flags"] = sorted(set(row["flags"]) | holder.flags)
         table.add(row | _differences(row))
     for g, what, amount in violations(batch, m, gpu_of):
-        row = common[g] | _identity(Holder(f"violation:{what}", VIOLATION)) | _nulls() | {"charged_us": amount, "flags": [what]}
+        row = (
+            common[g]
+            | _identity(Holder(f"violation:{what}", VIOLATION))
+            | _nulls()
+            | {"charged_us": amount, "flags": [what]}
+        )
         table.add(row | _differences(row))
     return table.finish()
 
@@ -63,14 +73,20 @@ def violations(batch: Batch, m: Measures, gpu_of: Any) -> list[tuple[int, str, i
     size = len(batch.gpus)
     spent = sum_by(gpu_of, m.used_us + m.idle_us, size)
     lifetime = np.array([g.window.end_us - g.window.start_us for g in batch.gpus], np.int64)
-    found = [(g, "charged_is_not_observed", int((spent - m.observed_us)[g])) for g in np.flatnonzero(spent != m.observed_us)]
-    found += [(g, "observed_above_lifetime", int((m.observed_us - lifetime)[g])) for g in np.flatnonzero(m.observed_us > lifetime)]
-    negative = np.flatnonzero((m.used_us < 0) | (m.idle_us < 0) | (m.energy_mj < 0) | (m.resident_us < 0))
-    found += [(int(gpu_of[n]), "negative_measure", int(min(m.used_us[n], m.idle_us[n]))) for n in negative]
-    return [(int(g), what, amount) for g, what, amount in found]
+    found: list[tuple[int, str, int]] = []
+    for name, amount in (
+        ("charged_is_not_observed", spent - m.observed_us),
+        ("observed_above_lifetime", m.observed_us - lifetime),
+    ):
+        broken = amount != 0 if name == "charged_is_not_observed" else amount > 0
+        found += [(g, name, int(amount[g])) for g in np.flatnonzero(broken).tolist()]
+    for name in ("used_us", "idle_us", "energy_mj", "resident_us", "hot_idle_us"):
+        values = getattr(m, name)
+        found += [(int(gpu_of[n]), f"negative_{name}", int(values[n])) for n in np.flatnonzero(values < 0).tolist()]
+    return found
 
 
-def _common(batch: Batch, m: Measures, g: int, topic_id: str, partition: int) -> dict[str, Any]:
+def _common(batch: Batch, m: Measures, g: int, flags: list[str], topic_id: str, partition: int) -> dict[str, Any]:
     gpu = batch.gpus[g]
     window = gpu.window
     return {
@@ -88,7 +104,7 @@ def _common(batch: Batch, m: Measures, g: int, topic_id: str, partition: int) ->
         "weight_slices": 1,
         "weight_total": 1,
         "basis": "sampled" if m.observed_us[g] else "allocation",
-        "flags": sorted(_gpu_flags(batch, m, g)),
+        "flags": flags,
         "meter_version": METER_VERSION,
         "src_topic_id": topic_id,
         "src_partition": partition,
@@ -98,28 +114,37 @@ def _common(batch: Batch, m: Measures, g: int, topic_id: str, partition: int) ->
     }
 
 
-def _gpu_flags(batch: Batch, m: Measures, g: int) -> set[str]:
-    gpu = batch.gpus[g]
-    flags: set[str] = set()
-    read = batch.device["read_us"]
-    mine = (batch.gpu == g) & (read >= gpu.window.start_us) & (read < gpu.window.end_us)
-    for bits in np.unique(batch.device["flags"][mine]).tolist():
-        flags |= {name for bit, name in READING_FLAGS.items() if bits & bit}
-    if g in m.doubled:
-        flags.add("duplicate_collector")
-    if g in m.over_reported:
-        flags.add("over_report")
-    if not gpu.grants_known:
-        flags.add("grant_unknown")
-    if any(sum(count for _, count in s.held) > s.slots for s in gpu.segments):
-        flags.add("overcommitted")
-    if m.observed_us[g] < gpu.window.end_us - gpu.window.start_us:
-        asked = np.stack([batch.device["samples_status"][mine], batch.device["processes_status"][mine]])
-        bad = [s for s in np.unique(asked).tolist() if s not in (0, 6)]
-        flags |= {_REASONS.get(status, f"nvml_{status}" if status >= 0 else "not_asked") for status in bad}
-        if not mine.any():
-            flags.add("silent")
-    return flags
+def _gpu_flags(batch: Batch, m: Measures) -> list[list[str]]:
+    """Sorted flags of every GPU: what its readings of the window say, and what its grants and times show."""
+    flags: list[set[str]] = [set() for _ in batch.gpus]
+    lost = [m.observed_us[g] < x.window.end_us - x.window.start_us for g, x in enumerate(batch.gpus)]
+    start = np.array([g.window.start_us for g in batch.gpus], np.int64)[batch.gpu]
+    end = np.array([g.window.end_us for g in batch.gpus], np.int64)[batch.gpu]
+    mine = np.flatnonzero((batch.device["read_us"] >= start) & (batch.device["read_us"] < end))
+    names = ("flags", "samples_status", "processes_status")
+    columns = [batch.gpu[mine], *(batch.device[name][mine] for name in names)]
+    first, _ = unique_rows(*columns)
+    for g, bits, *statuses in zip(*(c[first].tolist() for c in columns), strict=True):
+        flags[g] |= {name for bit, name in READING_FLAGS.items() if bits & bit}
+        if lost[g]:
+            flags[g] |= {_reason(status) for status in statuses if status not in (0, 6)}
+    read = set(columns[0].tolist())
+    for g, gpu in enumerate(batch.gpus):
+        if lost[g] and g not in read:
+            flags[g].add("silent")
+        if g in m.doubled:
+            flags[g].add("duplicate_collector")
+        if g in m.over_reported:
+            flags[g].add("over_report")
+        if not gpu.grants_known:
+            flags[g].add("grant_unknown")
+        if any(sum(count for _, count in s.held) > s.slots for s in gpu.segments):
+            flags[g].add("overcommitted")
+    return [sorted(f) for f in flags]
+
+
+def _reason(status: int) -> str:
+    return _REASONS.get(status, f"nvml_{status}" if status >= 0 else "not_asked")
 
 
 def _held_by(gpu: Gpu) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from fractions import Fraction
+from itertools import pairwise
 
 from schemas.clock import decode_clock
 from schemas.headers import decode_headers
@@ -73,14 +74,14 @@ def read_from(points, time_us):
 
 
 def node_cuts(rows, cluster, node, s: MeterSettings):
-    """Cut and device list of every window of a node, walking gpu-samples once from the beginning."""
+    """Cut of every window of a node, its device lists and boots, walking gpu-samples once from the beginning."""
     clock, gaps, mark, asserting, boots = None, [], None, None, []
-    cut_to, cuts, devices, seen = None, {}, {}, set()
+    cut_to, cuts, devices, seen = None, {}, [], set()
 
     def advance(to, offset):
         nonlocal cut_to
         while cut_to + s.window_us + s.lateness_us <= to:
-            cuts[cut_to] = (offset, dict(devices))
+            cuts[cut_to] = offset
             cut_to += s.window_us
 
     def clipped(first, now):
@@ -123,16 +124,15 @@ def node_cuts(rows, cluster, node, s: MeterSettings):
         if cut_to is None:
             first = min(int(device["span_start_us"].min()), int(device["read_us"].min()))
             cut_to = clipped(first // s.window_us * s.window_us, clock)
+        devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
         if key != asserting:
             continue
-        devices.clear()
-        devices.update(zip(device["gpu_uuid"], device["gpu_model"], strict=True))
         if clock is not None:
             asserted = min(headers.complete_to_us, clock + s.ahead_us)
             if mark is None or asserted > mark:
                 mark = asserted
                 advance(mark, offset + 1)
-    return cuts, boots
+    return cuts, devices, boots
 
 
 def divide(span, count, total, rows):
@@ -199,7 +199,7 @@ def grants_at(snapshots, pods, a, b):
     for gpu, line in out.items():
         edges = sorted({a, b} | {t for start, end, _ in line for t in (start, end) if a < t < b})
         result[gpu] = [
-            (x, y, _count([h for start, end, h in line if start <= x and y <= end])) for x, y in zip(edges, edges[1:])
+            (x, y, _count([h for start, end, h in line if start <= x and y <= end])) for x, y in pairwise(edges)
         ]
     return result
 
@@ -211,7 +211,13 @@ def _count(holders):
 def _owner(grant, taken, pods):
     def distance(pod):
         end = 1 << 62 if pod.deleted_us is None else pod.deleted_us
-        return 0 if pod.created_us <= taken < end else pod.created_us - taken if taken < pod.created_us else taken - end + 1
+        return (
+            0
+            if pod.created_us <= taken < end
+            else pod.created_us - taken
+            if taken < pod.created_us
+            else taken - end + 1
+        )
 
     mine = [p for p in pods if (p.namespace, p.name) == (grant.namespace, grant.pod_name)]
     if not mine:
@@ -228,9 +234,11 @@ def rows_of(log, settings: MeterSettings):
     topics, out = parse(log), {}
     senders = {(h.cluster, h.node) for _, h, _ in topics[GPU_SAMPLES] if h.record == "reading"}
     for cluster, node in sorted(senders):
-        cuts, boots = node_cuts(topics[GPU_SAMPLES], cluster, node, settings)
+        cuts, lists, boots = node_cuts(topics[GPU_SAMPLES], cluster, node, settings)
         clocks = [clock_points(topics[t], cluster) for t in (POD_MAPPINGS, POD_EVENTS)]
-        for start, (cut, devices) in cuts.items():
+        for start, cut in cuts.items():
+            known = [entry for entry in lists if entry[0] < start + settings.window_us and entry[1] < cut]
+            devices = max(known, key=lambda entry: entry[:2])[2] if known else set()
             at = start + settings.window_us + settings.lateness_us
             others = [first_at(points, at) for points in clocks]
             if None in others:
@@ -243,7 +251,10 @@ def rows_of(log, settings: MeterSettings):
 def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
     """Rows of one node's window from the records below its cuts."""
     b = a + s.window_us
-    mine = [[r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record != "clock"] for t in TOPICS]
+    mine = [
+        [r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record != "clock"]
+        for t in TOPICS
+    ]
     readings, seen = [], set()
     for offset, h, (device, process) in mine[0]:
         key = (h.boot_id, h.epoch_us, h.seq)
@@ -260,11 +271,14 @@ def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
     covered, observed, names = defaultdict(list), defaultdict(int), set(devices)
     for *_, h, device, process in readings:
         for i, gpu in enumerate(device["gpu_uuid"]):
-            if max(int(device["span_end_us"][i]), int(device["read_us"][i]) + 1) > a and min(
-                int(device["span_start_us"][i]), int(device["read_us"][i])
-            ) < b:
+            if (
+                max(int(device["span_end_us"][i]), int(device["read_us"][i]) + 1) > a
+                and min(int(device["span_start_us"][i]), int(device["read_us"][i])) < b
+            ):
                 names.add(gpu)
-            _reading_rows(sums, covered[gpu], observed, h, device, process, i, gpu, (a, b), snapshots, pods, grants, slots)
+            _reading_rows(
+                sums, covered[gpu], observed, h, device, process, i, gpu, (a, b), snapshots, pods, grants, slots
+            )
     out = {}
     for gpu in names:
         sums[gpu, "unobserved"]["charged"] += b - a - observed[gpu]
@@ -292,10 +306,15 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
     rows = [j for j in range(len(process["pid"])) if process["device_row"][j] == i]
     rows.sort(key=lambda j: (process["pid"][j], process["start_ticks"][j]))
     asked = device["processes_status"][i] == 0
-    utils = [(j, int(process["sm_util_points"][j]) if asked and process["sm_util_points"][j] >= 0 else None) for j in rows]
+    utils = [
+        (j, int(process["sm_util_points"][j]) if asked and process["sm_util_points"][j] >= 0 else None) for j in rows
+    ]
     parts = divide(t1 - t0, n, int(device["sample_sum_points"][i]), utils) if trusted and t1 > t0 else []
     key, seq = (h.boot_id, h.epoch_us), int(device["mapping_seq"][i])
-    who = {j: process_holder(snapshots, key, seq, int(process["pid"][j]), int(process["start_ticks"][j]), pods) for j in rows}
+    who = {
+        j: process_holder(snapshots, key, seq, int(process["pid"][j]), int(process["start_ticks"][j]), pods)
+        for j in rows
+    }
     listed = [j for j in rows if device["lists_status"][i] == 0 and process["lists"][j] > 0]
     for x0, x1 in pieces:
         for holder in {who[j] for j in listed}:
@@ -313,7 +332,8 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
         running, before, joule_before = 0, 0, 0
         for row, us in parts:
             running += us
-            now = running * (x1 - t0) // (t1 - t0) - running * (x0 - t0) // (t1 - t0)
+            behind = running - running * (x0 - t0) // (t1 - t0)
+            now = behind * (x1 - x0) // (t1 - x0)
             joule = piece_energy * now // (x1 - x0)
             mine, energy_mine = now - before, joule - joule_before
             before, joule_before = now, joule

@@ -48,10 +48,12 @@ def reading_payload(rng, t0, t1, gpus, pids, seq):
         answers = (0, 0) if rng.random() < 0.9 else (rng.choice([0, 6, 15]), rng.choice([3, 6, 15, 0]))
         energy = rng.randrange(1 << 40)
         values = dict(
-            gpu_uuid=gpu, gpu_index=index, gpu_model="T", read_us=t1 + 1, span_start_us=t0, span_end_us=t1, sample_count=n,
+            gpu_uuid=gpu, gpu_index=index, gpu_model="T", read_us=t1 + 1, span_start_us=t0, span_end_us=t1,
+            sample_count=n,
             sample_sum_points=rng.randrange(100 * n + 1), samples_status=answers[0], processes_status=answers[1],
             lists_status=rng.choice([0, 0, 0, 4]), memory_total_bytes=1 << 34, memory_used_bytes=1 << 30,
-            energy_start_mj=energy, energy_end_mj=energy + rng.randrange(4_000_000), energy_status=rng.choice([0, 0, 0, 3]),
+            energy_start_mj=energy, energy_end_mj=energy + rng.randrange(4_000_000),
+            energy_status=rng.choice([0, 0, 0, 3]),
             mig_mode=0, mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]),
         )  # fmt: skip
         for name, value in values.items():
@@ -59,15 +61,28 @@ def reading_payload(rng, t0, t1, gpus, pids, seq):
         for pid, start in pids:
             if rng.random() < 0.7:
                 start = -1 if rng.random() < 0.05 else start
-                row = (index, pid, start, rng.choice([-1, *range(60)]), -1, -1, -1, rng.choice([-1, 1 << 30]), rng.choice([0, 1, 1, 3]), -1, -1)
+                row = (
+                    index,
+                    pid,
+                    start,
+                    rng.choice([-1, *range(60)]),
+                    -1,
+                    -1,
+                    -1,
+                    rng.choice([-1, 1 << 30]),
+                    rng.choice([0, 1, 1, 3]),
+                    -1,
+                    -1,
+                )
                 for name, value in zip(process, row, strict=True):
                     process[name].append(value)
-    columns = [{f.name: np.array(part[f.name], object if f.name in ("gpu_uuid", "gpu_model") else f.type.to_pandas_dtype())
+    text = ("gpu_uuid", "gpu_model")
+    columns = [{f.name: np.array(part[f.name], object if f.name in text else f.type.to_pandas_dtype())
                 for f in schema} for part, schema in ((device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA))]  # fmt: skip
     return encode_reading(*columns)
 
 
-def make_log(seed: int, nodes: int = 3, minutes: int = 7, late: bool = True):
+def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True):
     """Records of the three topics; with `late`, some arrive after their windows' cuts."""
     rng, log = random.Random(seed), Log()
     end = minutes * 60
@@ -77,13 +92,29 @@ def make_log(seed: int, nodes: int = 3, minutes: int = 7, late: bool = True):
             continue
         for topic in log.items:
             arrival = START + (t + rng.random() * 2) * SECOND
-            log.add(topic, arrival, Headers(record="clock", cluster="c"), encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND), b"", topic, 0))
+            log.add(
+                topic,
+                arrival,
+                Headers(record="clock", cluster="c"),
+                encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND), b"", topic, 0),
+            )
     for number in range(nodes):
         _node(rng, log, number, end, late)
     for topic in log.items:
         for _ in range(3):
-            headers = Headers(record=rng.choice(["reading", "snapshot", "pod", "x"]), cluster="c", node="n0", boot_id="b", seq=10_000 + rng.randrange(99))
-            log.add(topic, START + rng.randrange(end) * SECOND, headers, bytes(rng.randrange(256) for _ in range(rng.randrange(40))))
+            headers = Headers(
+                record=rng.choice(["reading", "snapshot", "pod", "x"]),
+                cluster="c",
+                node="n0",
+                boot_id="b",
+                seq=10_000 + rng.randrange(99),
+            )
+            log.add(
+                topic,
+                START + rng.randrange(end) * SECOND,
+                headers,
+                bytes(rng.randrange(256) for _ in range(rng.randrange(40))),
+            )
     return log.records()
 
 
@@ -94,7 +125,7 @@ def _node(rng, log, number, end, late):
     containers = {p: number * 100 + p for p in range(4)}
     _pods(rng, log, name, pods, containers, end, late)
     silent = rng.choice([None, (rng.randrange(60, 200), rng.randrange(200, 420))])
-    spool, boot, epoch, seq, mapping, last_map = rng.random() < 0.5, "boot-a", 1, 0, 0, -99
+    spool, boot, epoch, seq, mapping, last_map = late and rng.random() < 0.5, "boot-a", 1, 0, 0, -99
     clock, t = offset_s, offset_s
     grants = {}
     while t < end:
@@ -112,13 +143,24 @@ def _node(rng, log, number, end, late):
             grants = _snapshot(rng, log, name, boot, epoch, mapping, t1, arrival, gpus, pods, containers, late, grants)
         delay = rng.random() * 3 if not late or rng.random() < 0.95 else rng.random() * 400
         pids = [(10 + p, 1000 + p) for p in range(4)] + [(99, 5), (98, 6)]
-        payload = reading_payload(rng, t0, t1, gpus if rng.random() < 0.95 else gpus[:1], pids, mapping if rng.random() < 0.97 else mapping + 7)
-        headers = Headers(record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1)
+        payload = reading_payload(
+            rng,
+            t0,
+            t1,
+            gpus if rng.random() < 0.95 else gpus[:1],
+            pids,
+            mapping if rng.random() < 0.97 else mapping + 7,
+        )
+        headers = Headers(
+            record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1
+        )
         log.add(GPU_SAMPLES, arrival + delay * SECOND, headers, payload)
         if rng.random() < 0.06:
             log.add(GPU_SAMPLES, arrival + (delay + rng.random() * 60) * SECOND, headers, payload)
         if rng.random() < 0.04:
-            twin = Headers(record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch + 50, seq=seq, complete_to_us=t1)
+            twin = Headers(
+                record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch + 50, seq=seq, complete_to_us=t1
+            )
             shifted = reading_payload(rng, t0 + 1_234_567, t1 + 1_234_567, gpus, pids, mapping)
             log.add(GPU_SAMPLES, arrival + delay * SECOND + 1, twin, shifted)
         seq += 1
@@ -127,18 +169,34 @@ def _node(rng, log, number, end, late):
 
 def _snapshot(rng, log, name, boot, epoch, mapping, taken, arrival, gpus, pods, containers, late, before):
     processes = [
-        ProcessIdentity(pid=10 + p, start_ticks=1000 + p, kind="container", pod_uid=pods[p], container_id=container_id(containers[p]))
+        ProcessIdentity(
+            pid=10 + p,
+            start_ticks=1000 + p,
+            kind="container",
+            pod_uid=pods[p],
+            container_id=container_id(containers[p]),
+        )
         for p in range(4)
         if rng.random() < 0.9
     ]
-    processes += [ProcessIdentity(pid=99, start_ticks=5, kind="host"), ProcessIdentity(pid=98, start_ticks=6, kind="unknown", reason="gone")]
-    if not before or rng.random() < 0.3:
+    processes += [
+        ProcessIdentity(pid=99, start_ticks=5, kind="host"),
+        ProcessIdentity(pid=98, start_ticks=6, kind="unknown", reason="gone"),
+    ]
+    if not before or (late and rng.random() < 0.3):
         chosen = [(gpu, f"{gpu}::{s}", p) for gpu in gpus for s, p in enumerate(rng.sample(range(4), rng.randrange(4)))]
         before = [
-            Grant(gpu_uuid=gpu, slot=slot, resource="nvidia.com/gpu", namespace="ns", pod_name=f"p{p % 3}", container_name="main")
+            Grant(
+                gpu_uuid=gpu,
+                slot=slot,
+                resource="nvidia.com/gpu",
+                namespace="ns",
+                pod_name=f"p{p % 3}",
+                container_name="main",
+            )
             for gpu, slot, p in chosen
         ]
-    status = "ok" if rng.random() < 0.9 else "unavailable"
+    status = "ok" if not late or rng.random() < 0.9 else "unavailable"
     snapshot = Snapshot(
         mapping_seq=mapping, taken_us=int(taken), processes=processes, grants=list(before), grants_status=status,
         slots=[DeviceSlots(gpu_uuid=g, slots=4) for g in gpus],
@@ -162,10 +220,16 @@ def _pods(rng, log, name, pods, containers, end, late):
             )
             container = ContainerRecord(name="main", requests={"nvidia.com/gpu": 1} if p else {}, runs=[run])
             pod = PodRecord(
-                uid=uid, namespace="ns", name=f"p{p % 3}", node=name, created_us=START + created * SECOND, containers=[container],
+                uid=uid, namespace="ns", name=f"p{p % 3}", node=name, created_us=START + created * SECOND,
+                containers=[container],
                 deleted_us=None if done is None else START + (done + 1) * SECOND,
             )  # fmt: skip
-            arrival = created + 2 + version * 40 + (rng.random() * 3 if not late or rng.random() < 0.8 else rng.random() * 300)
+            arrival = (
+                created
+                + 2
+                + version * 40
+                + (rng.random() * 3 if not late or rng.random() < 0.8 else rng.random() * 300)
+            )
             headers = Headers(record="pod", cluster="c", node=name, seq=version)
             log.add(POD_EVENTS, START + arrival * SECOND, headers, encode_record(pod))
     log.add(POD_EVENTS, START, Headers(record="node", cluster="c", node=name), encode_record(NodeRecord(name=name)))

@@ -1,0 +1,67 @@
+"""Drives meters over logs: any interleaving of the topics, crashes anywhere, and what they publish."""
+
+import random
+
+import pyarrow as pa
+
+from schemas.usage import INGEST_COLUMNS
+from stream_jobs.core.cluster import TOPICS
+from stream_jobs.core.meter import PartitionMeter
+from stream_jobs.core.settings import MeterSettings, Source
+
+SETTINGS = MeterSettings(simulated_time=True)
+SOURCE = Source(0, "topic-id")
+INGEST = {c.name for c in INGEST_COLUMNS}
+
+
+def drain(meter: PartitionMeter) -> list[pa.Table]:
+    """All tables that can be closed now."""
+    tables = []
+    while (table := meter.close_ready()) is not None:
+        tables.append(table)
+    return tables
+
+
+def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None):
+    """Tables published over a whole log, fed in a random interleaving with up to `crashes` restarts from progress."""
+    meter, tables, saved = PartitionMeter(SETTINGS, SOURCE), [], None
+    while any(meter.position[t] < len(log[t]) for t in TOPICS):
+        topic = rng.choice(TOPICS) if rng else next(t for t in TOPICS if meter.position[t] < len(log[t]))
+        size = rng.choice([1, 5, 40, 200]) if rng else len(log[topic])
+        at = meter.position[topic]
+        meter.feed(topic, log[topic][at : at + size])
+        tables += drain(meter)
+        if rng and rng.random() < 0.3:
+            saved = meter.progress() or saved
+        if rng and crashes and rng.random() < 0.05:
+            crashes -= 1
+            meter = PartitionMeter(SETTINGS, SOURCE, forget(saved) if forget and saved else saved)
+    return tables + drain(meter), meter
+
+
+def content(tables):
+    """{key: [row without ingest columns, ...]} of every published copy."""
+    copies = {}
+    for table in tables:
+        for row in table.to_pylist():
+            key = (row["node"], row["gpu_uuid"], row["holder"], row["window_start_us"], row["revision"])
+            copies.setdefault(key, []).append({k: v for k, v in row.items() if k not in INGEST})
+    return copies
+
+
+def measures(tables):
+    """Rows in the oracle's form."""
+    out = {}
+    for (node, gpu, holder, window, _), (row, *_) in content(tables).items():
+        names = (
+            "held_us",
+            "observed_us",
+            "used_us",
+            "charged_us",
+            "energy_mj",
+            "resident_us",
+            "memory_byte_ms",
+            "hot_idle_us",
+        )
+        out[node, gpu, holder, window] = tuple(row[name] or 0 for name in names)
+    return out
