@@ -42,7 +42,8 @@ class Stream(Generic[Object]):
         self._pages: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
         self._objects = msgspec.json.Decoder(kind)
         self._events = msgspec.json.Decoder(WatchEvent)
-        self._version = ""
+        self.version = ""
+        """Where the next watch begins; empty: with a list."""
         self._watch: Watch | None = None
         self.lists = 0
 
@@ -67,7 +68,7 @@ class Stream(Generic[Object]):
                 openings = 0
             except Gone:
                 self.close()
-                self._version = ""
+                self.version = ""
             except Ended:
                 self.close()
 
@@ -79,16 +80,16 @@ class Stream(Generic[Object]):
 
     def _open(self, now_us: int) -> None:
         try:
-            if not self._version:
-                self._version = self._list(now_us)
+            if not self.version:
+                self.version = self._list(now_us)
             query = {
-                "resourceVersion": self._version,
+                "resourceVersion": self.version,
                 "allowWatchBookmarks": "true",
                 "timeoutSeconds": str(WATCH_SECONDS),
             }
             self._watch = self._api.watch(self._path, query)
         except Gone:
-            self._version = ""
+            self.version = ""
 
     def _list(self, now_us: int) -> str:
         """Lists all in chunks; the list's version. Gone where the chunks' token is too old: then from the start."""
@@ -110,11 +111,11 @@ class Stream(Generic[Object]):
             error = failure(status.code, bytes(event.object), f"watch {self._path}")
             raise error if isinstance(error, Gone) else Ended(str(error))
         if event.type == "BOOKMARK":
-            self._version = msgspec.json.decode(event.object, type=VersionOnly).metadata.resource_version
+            self.version = msgspec.json.decode(event.object, type=VersionOnly).metadata.resource_version
             return
         thing = self._objects.decode(event.object)
         if event.type == "DELETED":
             self._sink.gone(thing, now_us)
         else:
             self._sink.seen(thing, now_us)
-        self._version = thing.metadata.resource_version
+        self.version = thing.metadata.resource_version

@@ -46,14 +46,11 @@ class KubeLog:
         self._chunks: dict[str, tuple[int, list[Json]]] = {}
 
     def put(self, type_: str, resource: str, content: Json) -> Json:
-        """Applies a change under the next version; annotations that were patched in stay with the object."""
+        """Applies a change under the next version; the object as it is then."""
         with self.changed:
             self.version += 1
             objects, key = self._objects[resource], key_of(content)
             meta = {**content["metadata"], "resourceVersion": str(self.version)}
-            before = objects.get(key)
-            if type_ == "MODIFIED" and before is not None:
-                meta["annotations"] = before["metadata"].get("annotations", {}) | meta.get("annotations", {})
             stored = {**content, "metadata": meta}
             if type_ == "DELETED":
                 objects.pop(key, None)
