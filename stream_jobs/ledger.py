@@ -28,9 +28,9 @@ _INSERT: dict[str, Any] = {
 }
 """Each insert is one block whose fate is known; a null never becomes a 0; a replay may span many days."""
 
-_OUTSIDE_CODES = frozenset(
-    {74, 75, 76, 159, 160, 198, 202, 203, 209, 210, 225, 241, 242, 243, 252, 279, 285, 286, 319, 326, 394, 425, 439, 499, 573, 999}
-)
+_DISK_CODES, _KEEPER_CODES = {74, 75, 76, 243}, {225, 242, 285, 286, 319, 999}
+_BUSY_CODES = {159, 160, 198, 202, 203, 209, 210, 241, 252, 279, 326, 394, 425, 439, 499, 573}
+_OUTSIDE_CODES = _DISK_CODES | _KEEPER_CODES | _BUSY_CODES
 """ClickHouse's codes for time-outs, network, memory, disk, Keeper and too many parts or queries."""
 _READ_ONLY_CODE = 164
 _UNKNOWN_DATABASE = 81
@@ -124,7 +124,9 @@ def without_password(url: str) -> str:
 def _server(url: str, timeout_s: int) -> tuple[Client, str, str]:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{without_password(url)!r} is not the URL of a ClickHouse: http(s)://[user:password@]host[:port]")
+        raise ValueError(
+            f"{without_password(url)!r} is not the URL of a ClickHouse: http(s)://[user:password@]host[:port]"
+        )
     with _explained(without_password(url)):
         client = get_client(
             interface=parts.scheme,
@@ -147,7 +149,7 @@ def _embedded(directory: Path, create: bool, read_only: bool) -> tuple[Client, s
         engine.mkdir(parents=True, exist_ok=True)
     elif not engine.is_dir():
         raise NoLedger(f"there is no ledger in {directory}")
-    settings = {"readonly": "2"} if read_only else None
+    settings = {"session_timezone": "UTC", **({"readonly": "2"} if read_only else {})}
     try:
         client = get_client(interface="chdb", path=str(engine), settings=settings)
     except ProgrammingError as error:
@@ -182,7 +184,9 @@ def _explained(place: str) -> Iterator[None]:
         if code == _READ_ONLY_CODE and "readonly mode" in str(error):
             raise LedgerError(f"{_words(error)} (the ledger is only read here)", code) from error
         if isinstance(error, OperationalError) or code in _OUTSIDE_CODES:
-            raise Retry(f"ClickHouse at {place} is away: {_words(error)}; nothing is lost, the call can be repeated") from error
+            raise Retry(
+                f"ClickHouse at {place} is away: {_words(error)}; nothing is lost, the call can be repeated"
+            ) from error
         raise LedgerError(_words(error), code) from error
 
 

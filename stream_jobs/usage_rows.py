@@ -40,7 +40,9 @@ def decode_usage(message: UsageMessage) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         raise DeadLetter("decode", f"not an Arrow IPC stream: {error}") from error
     columns = [_column(table, field) for field in USAGE_SCHEMA]
-    rows = pa.table(columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(USAGE_SCHEMA, columns, strict=True)]))
+    rows = pa.table(
+        columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(USAGE_SCHEMA, columns, strict=True)])
+    )
     return _with_place(rows, message)
 
 

@@ -73,14 +73,14 @@ def status(ledger: Ledger, migrations: Sequence[Migration]) -> list[State]:
     for version, (name, checksum) in sorted(applied.items()):
         if version not in known:
             raise MigrationError(
-                f"{ledger.place} has migration {name}, which this version of gpumeter does not know: it is older than the "
-                "ledger. Nothing was changed; use the newer gpumeter"
+                f"{ledger.place} has migration {name}, which this version of gpumeter does not know: it is older "
+                "than the ledger. Nothing was changed; use the newer gpumeter"
             )
         if known[version].checksum != checksum:
             raise MigrationError(
                 f"migration {known[version].name} was changed after it was applied to {ledger.place} (checksum there "
-                f"{checksum[:12]}, here {known[version].checksum[:12]}). Nothing was changed; restore the file and put the "
-                "change into a new migration"
+                f"{checksum[:12]}, here {known[version].checksum[:12]}). Nothing was changed; restore the file and "
+                "put the change into a new migration"
             )
     return [State(m.version, m.name, m.version in applied) for m in migrations]
 
