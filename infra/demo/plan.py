@@ -22,7 +22,8 @@ class Plan(NamedTuple):
     live: bool = False
     partitions: int = 2
     out: Path = Path("build/demo")
-    step_s: float = 60.0
+    step_s: float | None = None
+    """Simulated seconds between two meetings of all processes; None: 5 s, 30 s above two hours."""
 
     @property
     def ledger(self) -> Path:

@@ -27,8 +27,9 @@ def _within(start_us: int, end_us: int) -> str:
 
 
 def closed_to(end_us: int) -> str:
-    """How many (node, GPU) have rows up to the end."""
-    return f"SELECT uniqExact(node, gpu_uuid) FROM {CURRENT} WHERE window_end_us >= {end_us}"
+    """How many (node, GPU) have rows up to the end, and rows in all."""
+    done = f"uniqExactIf((node, gpu_uuid), window_end_us >= {end_us} AND holder_kind != 'violation')"
+    return f"SELECT {done}, count() FROM usage_ledger"
 
 
 def pod_hours(start_us: int, end_us: int) -> str:

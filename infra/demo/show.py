@@ -1,0 +1,65 @@
+"""Runs a demo for a person: signals, progress, report, exit code.
+
+Law: INT and TERM end it in order, with nothing left running, and exit code 130
+(tests/e2e/test_demo_interrupted.py).
+"""
+
+import json
+import signal
+import sys
+from types import FrameType
+
+from rich.console import Console
+
+from infra.broker.errors import BrokerError
+from infra.demo.errors import DemoError
+from infra.demo.plan import Plan
+from infra.demo.report import print_report
+from infra.demo.result import Result
+from infra.demo.run import Demo
+from infra.sim.member import SimulationError
+from infra.sim.scenario_format import ScenarioError
+from infra.sim.traces import TraceError
+from stream_jobs.errors import Retry
+
+OK, NOT_SO, USAGE, OUTSIDE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+
+def show(plan: Plan, as_json: bool) -> int:
+    """Runs a demo and prints its result; the exit code, 1 where a window does not add up."""
+    said = Console(stderr=as_json)
+    result, code = run(plan, said)
+    if result is None:
+        return code
+    if as_json:
+        sys.stdout.write(json.dumps(result.summary, indent=2) + "\n")
+    else:
+        print_report(said, result.pods, result.hardware, result.lifetime_us, result.summary)
+    return code
+
+
+def run(plan: Plan, said: Console) -> tuple[Result | None, int]:
+    """The result, None where there is none, and the exit code; what went wrong is on stderr."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        result = Demo(plan, said).run()
+    except KeyboardInterrupt:
+        said.print("stopped; nothing is left running")
+        return None, INTERRUPTED
+    except (ScenarioError, TraceError) as error:
+        return None, _failed(str(error), USAGE)
+    except (BrokerError, Retry) as error:
+        return None, _failed(str(error), OUTSIDE)
+    except (DemoError, SimulationError) as error:
+        return None, _failed(f"{error}\nAll logs: {plan.logs} and {plan.simulation / 'logs'}", DEFECT)
+    return result, OK if result.summary["conservation_violations"] == 0 else NOT_SO
+
+
+def _failed(text: str, code: int) -> int:
+    Console(stderr=True).print(f"gpumeter demo: {text}", markup=False, highlight=False, soft_wrap=True)
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
