@@ -125,8 +125,9 @@ class NodeState:
                 devices.setdefault(uuid, DeviceFacts(uuid, model))
         first = bisect_left(self.snapshots, floors[0], key=lambda s: s.offset)
         last = bisect_left(self.snapshots, cuts[1], key=lambda s: s.offset)
-        newest = {pod.uid: pod for offset, pod in self.pods if floors[1] <= offset < cuts[2]}
-        visible = [record for offset, record in self.records if floors[1] <= offset < cuts[2]]
+        seen = [(pod.seen_us, offset, pod) for offset, pod in self.pods if floors[1] <= offset < cuts[2]]
+        newest = {pod.uid: pod for _, _, pod in sorted(seen, key=lambda s: s[:2])}
+        visible = [(r.seen_us, offset, r) for offset, r in self.records if floors[1] <= offset < cuts[2]]
         return NodeWindow(
             cluster=self.cluster,
             node=self.node,
@@ -138,7 +139,7 @@ class NodeState:
             readings=readings,
             snapshots=self.snapshots[first:last],
             pods=[newest[uid] for uid in sorted(newest)],
-            node_record=visible[-1] if visible else None,
+            node_record=max(visible, key=lambda v: v[:2])[2] if visible else None,
             boots=self.boots,
         )
 

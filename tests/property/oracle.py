@@ -263,7 +263,8 @@ def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
             readings.append((boots.index(h.boot_id), h.epoch_us, h.seq, h, device, process))
     readings.sort(key=lambda r: r[:3])
     snapshots = [((h.boot_id, h.epoch_us), c) for o, h, c in mine[1] if floors[0] <= o < cuts[1]]
-    pods = {c.uid: c for o, h, c in mine[2] if floors[1] <= o < cuts[2] and h.record == "pod"}
+    told = [(c.seen_us, o, c) for o, h, c in mine[2] if floors[1] <= o < cuts[2] and h.record == "pod"]
+    pods = {c.uid: c for _, _, c in sorted(told, key=lambda t: t[:2])}
     pods = [pods[uid] for uid in sorted(pods)]
     grants = grants_at(snapshots, pods, a, b)
     slots = {d.gpu_uuid: d.slots for _, snap in snapshots[-1:] for d in snap.slots}

@@ -211,16 +211,17 @@ def _pods(rng, log, name, pods, containers, end, late):
     for p, uid in enumerate(pods):
         created = rng.randrange(-100, end // 2)
         finished = rng.choice([None, created + rng.randrange(30, 300)])
+        started_us = START + (created + 2) * SECOND + rng.randrange(SECOND)
         for version in range(1 + rng.randrange(3)):
             done = finished if version else None
             run = Run(
                 container_id=container_id(containers[p]),
-                started_us=START + (created + 2) * SECOND + rng.randrange(SECOND),
+                started_us=started_us,
                 finished_us=None if done is None else START + done * SECOND,
             )
             container = ContainerRecord(name="main", requests={"nvidia.com/gpu": 1} if p else {}, runs=[run])
             pod = PodRecord(
-                uid=uid, namespace="ns", name=f"p{p % 3}", node=name, created_us=START + created * SECOND,
+                uid=uid, seen_us=version, namespace="ns", name=f"p{p % 3}", node=name, created_us=START + created * SECOND,
                 containers=[container],
                 deleted_us=None if done is None else START + (done + 1) * SECOND,
             )  # fmt: skip
