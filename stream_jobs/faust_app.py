@@ -5,6 +5,7 @@ means is the worker's business (worker.py). Law: a commit carries the generation
 (tests/integration/test_worker_rebalance.py).
 """
 
+import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -117,7 +118,7 @@ def _make_app(settings: WorkerSettings) -> Any:
         settings.group,
         broker=servers,
         # Faust wants a folder even for an app without tables; nothing is kept there.
-        datadir=Path(tempfile.gettempdir()) / "gpumeter-faust",
+        datadir=Path(tempfile.gettempdir()) / f"gpumeter-faust-{os.getuid()}",
         store="memory://",
         web_enabled=False,
         autodiscover=False,

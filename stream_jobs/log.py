@@ -8,6 +8,25 @@ import sys
 
 import structlog
 
+from .clock import monotonic_s
+
+_REPEAT_S = 30.0
+
+
+class _Seldom(logging.Filter):
+    """Lets a library's line pass once in 30 s: while a broker is away aiokafka writes 50 a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen_s: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key, now_s = (record.name, str(record.msg)[:60]), monotonic_s()
+        if record.name.startswith("gpumeter") or now_s - self._seen_s.get(key, -_REPEAT_S) >= _REPEAT_S:
+            self._seen_s[key] = now_s
+            return True
+        return False
+
 
 def configure(level: int = logging.INFO) -> None:
     """Sends our lines and those of the libraries (warnings and above) to stderr as JSON."""
@@ -29,6 +48,7 @@ def configure(level: int = logging.INFO) -> None:
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
         )
     )
+    handler.addFilter(_Seldom())
     logging.root.handlers = [handler]
     logging.root.setLevel(logging.WARNING)
     logging.getLogger("gpumeter").setLevel(level)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
@@ -88,7 +87,6 @@ def test_garbage_goes_to_dead_letters(topics: str, tmp_path: Path) -> None:
     middle = len(sent) // 2
     fleet.publish(topics, sent[:middle])
     fleet.publish(topics, garbage)
-    Producer({"bootstrap.servers": topics}).flush()
     fleet.publish(topics, sent[middle:])
     worker = harness.WorkerProcess(topics, tmp_path / "worker.log")
     _finish(topics, [worker])

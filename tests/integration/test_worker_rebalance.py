@@ -77,7 +77,25 @@ def test_frozen_worker_changes_nothing(topics: str, tmp_path: Path) -> None:
     feeder.join()
     _assert_complete(topics, second)
     assert second.terminate() == 0, second.tail()
+    assert frozen.process.poll() is None, "the thawed worker should have joined again\n" + frozen.tail()
     frozen.kill()
+
+
+def test_broker_killed_in_mid_run(own_kafka: LocalKafka, topics: str, tmp_path: Path) -> None:
+    """kill -9 of the broker and its restart: the worker goes on, or ends with 3 and starts again; rows stay equal."""
+    feeder = _feed(topics, 15, per_second=600)
+    worker = harness.WorkerProcess(topics, tmp_path / "worker.log")
+    worker.wait_for("partition opened")
+    time.sleep(1)
+    own_kafka.kill(0)
+    time.sleep(2)
+    own_kafka.restart(0)
+    feeder.join()
+    if worker.process.poll() is not None:
+        assert worker.process.returncode == 3, worker.tail()
+        worker = harness.WorkerProcess(topics, tmp_path / "again.log")
+    _assert_complete(topics, worker)
+    assert worker.terminate() in (0, 3), worker.tail()
 
 
 def test_truncated_log_stops_with_reason(topics: str, tmp_path: Path) -> None:
