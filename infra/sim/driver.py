@@ -44,6 +44,7 @@ class Device:
         self._faults = tuple(fault for fault in faults if fault.gpu_uuid == engine.gpu.uuid)
         self._divisor = divisor
         self._live = live
+        self._energy_at: dict[Fault, int] = {}
         self._listed: dict[str, tuple[tuple[SimProcess, ...], bytes]] = {}
 
     def has(self, kind: FaultKind, now_us: int) -> bool:
@@ -108,8 +109,10 @@ class Device:
 
     def energy_mj(self, now_us: int) -> int:
         """Energy since boot or since the last reset."""
-        resets = [f.start_us for f in self._faults if f.kind == "energy_reset" and f.start_us <= now_us]
-        return self.engine.energy_mj(now_us) - (self.engine.energy_mj(max(resets)) if resets else 0)
+        for fault in self._faults:
+            if fault.kind == "energy_reset" and fault.start_us <= now_us and fault not in self._energy_at:
+                self._energy_at[fault] = self.engine.energy_mj(fault.start_us)
+        return self.engine.energy_mj(now_us) - max(self._energy_at.values(), default=0)
 
     def memory(self, now_us: int) -> tuple[int, int, int]:
         """Total, reserved and used bytes."""

@@ -69,8 +69,9 @@ class Engine:
 
     def energy_mj(self, now_us: int) -> int:
         """Energy since boot: idle power all the time and more for each sample in which something ran."""
-        busy = int(self._busy_before[self._newest(now_us)])
-        return (IDLE_WATTS * (now_us - self._boot_us) + BUSY_WATTS * busy * SAMPLE_PERIOD_US) // 1000
+        newest = self._newest(now_us)
+        busy_us = int(self._busy_before[newest]) * SAMPLE_PERIOD_US
+        return (IDLE_WATTS * (now_us - self._boot_us) + BUSY_WATTS * busy_us) // 1000
 
     def busy_points(self, now_us: int, period_us: int = 1_000_000) -> int:
         """Points of 100 in which something ran over the last period: the driver's gauge."""
@@ -80,6 +81,8 @@ class Engine:
         """Number of samples in the buffer that are not after now."""
         while not len(self._times_us) or self._times_us[-1] <= now_us:
             self._extend()
+        if self._times_us[0] > now_us:
+            raise ValueError(f"{self.gpu.uuid} was asked for {now_us}, which its samples have left behind")
         return int(np.searchsorted(self._times_us, now_us, side="right"))
 
     def _extend(self) -> None:

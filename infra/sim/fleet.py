@@ -36,7 +36,7 @@ class Fleet:
         self.memory_share_bytes = MEMORY_BYTES // replicas
         self._name, self._seed, self._replicas = name, seed, replicas
         self._book = SlotBook()
-        self._nodes = tuple(self._node(f"{name}-gpu-{number}", gpus) for number in range(nodes))
+        self._nodes = tuple(self._node(f"gpu-node-{10 * number + 10}", gpus) for number in range(nodes))
         self._pids: dict[str, Iterator[int]] = {node.name: pids() for node in self._nodes}
 
     def _node(self, name: str, gpus: int) -> SimNode:

@@ -8,6 +8,7 @@ close. Live, the same processes follow the machine's clock. Law: time moves only
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,7 @@ class Simulation:
         long = self.cluster.end_us - plan.start_us > LONG_US
         self._step_us = plan.step_us or (LONG_STEP_US if long else DEFAULT_STEP_US)
         self._files = Path(tempfile.mkdtemp(prefix="gpumeter-sim-", dir=memory_directory()))
+        self._paused = threading.Event()
         self.kube: Member | None = None
         self.watcher: Member | None = None
         self.nodes: dict[str, Member] = {}
@@ -99,7 +101,7 @@ class Simulation:
 
     def advance(self, to_us: int) -> None:
         """Moves everyone to a time, at most one step of 60 s on; SimulationError where someone does not get there."""
-        groups = [[self.kube], list(self.nodes.values()), [self.watcher]]
+        groups: list[list[Member | None]] = [[self.kube], [*self.nodes.values()], [self.watcher]]
         for group in groups:
             present = [member for member in group if member is not None]
             for member in present:
@@ -131,6 +133,10 @@ class Simulation:
         """SimulationError where a process has ended; for a live run, which does not answer."""
         for member in self.members():
             member.check()
+
+    def pause(self, seconds: float) -> None:
+        """Waits; for a live run."""
+        self._paused.wait(seconds)
 
     def stop(self) -> None:
         """Ends all processes and removes the nodes' files."""

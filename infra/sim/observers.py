@@ -3,7 +3,7 @@
 (a) the device's gauge every 30 s, copied to each pod that has a grant or a process on the device (dcgm-exporter);
 (b) the last smUtil of each pid with lastSeen 0, times the interval (dcgm-exporter's and Kepler's process metrics).
 Given the benefit of the doubt: they know every pod's grants and pids at the moment they look, without any delay.
-(c) and (d) need no driver and are in truth.py. Tested in tests/unit/infra/sim/test_observers.py.
+(c) and (d) need no driver and are in truth.py. Tested in tests/unit/infra/sim/test_truth.py.
 """
 
 from collections import defaultdict

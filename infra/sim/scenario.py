@@ -32,6 +32,7 @@ CREATE_BEFORE_US = 1_500_000
 PROCESS_AFTER_US = 300_000
 PROCESS_BEFORE_END_US = 50_000
 DELETE_AFTER_US = 2_000_000
+SHORTEST_LIFE_US = 1_000_000
 GIB = 1 << 30
 _LISTS = {"compute": 1, "graphics": 2, "mps": 4}
 
@@ -63,6 +64,8 @@ class _Builder:
 
     def build(self) -> tuple[SimCluster, Workload]:
         scenario = self.scenario
+        if len({spec.name for spec in scenario.nodes}) < len(scenario.nodes):
+            raise ScenarioError(f"scenario {scenario.name}: nodes: two have the same name")
         self.pids = {node.name: pids() for node in scenario.nodes}
         nodes = tuple(self._node(spec) for spec in scenario.nodes)
         lives = sorted((life for spec in scenario.pods for life in self._lives(spec)), key=lambda life: life[1])
@@ -111,6 +114,8 @@ class _Builder:
         """(spec, started, finished, copy, pod name, identity) of every pod that a pod entry stands for."""
         first_us = self._at(spec.starts, f"pods {spec.name}.starts")
         lives_us = None if spec.lives is None else self._at(spec.lives, f"pods {spec.name}.lives") - self.start_us
+        if lives_us is not None and lives_us < SHORTEST_LIFE_US:
+            raise ScenarioError(f"scenario {self.scenario.name}: pods {spec.name}.lives: must be 1s or more")
         times = spec.repeat.times if spec.repeat else 1
         every_us = self._at(spec.repeat.every, f"pods {spec.name}.repeat.every") - self.start_us if spec.repeat else 0
         for copy in range(spec.copies):

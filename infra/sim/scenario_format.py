@@ -6,7 +6,7 @@ negative. Tested in tests/unit/infra/sim/test_scenario.py.
 
 import typing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -14,6 +14,11 @@ import yaml
 from .workload import Divisor, FaultKind, LoadKind
 
 Duration = str | int | float
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Gib = Annotated[float, msgspec.Meta(ge=0, le=4096)]
+Index = Annotated[int, msgspec.Meta(ge=0, le=63)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 _UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _SHIPPED = Path(__file__).parent / "scenarios"
 
@@ -26,20 +31,20 @@ class LoadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How busy a process keeps its engine; `duty` 0 to 1; a notebook works for `active` and idles after."""
 
     kind: LoadKind = "constant"
-    duty: float = 0.5
+    duty: Part = 0.5
     active: Duration = "10m"
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A container with one process on each GPU index of `gpus`; `slots` asked of each, 0: it asks for none."""
 
-    name: str = "main"
-    kind: str = "main"
-    gpus: list[int] = msgspec.field(default_factory=lambda: [0])
-    slots: int = 1
-    memory_gib: float = 8.0
+    name: Name = "main"
+    kind: Literal["main", "init", "sidecar", "ephemeral"] = "main"
+    gpus: list[Index] = msgspec.field(default_factory=lambda: [0])
+    slots: Annotated[int, msgspec.Meta(ge=0)] = 1
+    memory_gib: Gib = 8.0
     load: LoadSpec = LoadSpec()
-    lists: list[typing.Literal["compute", "graphics", "mps"]] = msgspec.field(default_factory=lambda: ["compute"])
+    lists: list[Literal["compute", "graphics", "mps"]] = msgspec.field(default_factory=lambda: ["compute"])
 
 
 class OwnerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,21 +58,21 @@ class RepeatSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The pod comes again `every` so long, `times` in all, with the same name or numbered."""
 
     every: Duration
-    times: int
+    times: Count
     same_name: bool = False
 
 
 class PodSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pod: its first container starts at `starts` and it lives for `lives` (for ever when absent)."""
+    """A pod: its containers start at `starts` and it lives for `lives` (for ever when absent)."""
 
-    name: str
+    name: Name
     node: str
-    namespace: str = "default"
+    namespace: Name = "default"
     containers: list[ContainerSpec] = msgspec.field(default_factory=lambda: [ContainerSpec()])
     starts: Duration = "-10m"
     lives: Duration | None = None
     repeat: RepeatSpec | None = None
-    copies: int = 1
+    copies: Count = 1
     """So many numbered pods, each on the next GPU."""
     owner: OwnerSpec | None = None
     labels: dict[str, str] = {}
@@ -76,23 +81,23 @@ class PodSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HostProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process on a GPU that belongs to no pod."""
 
-    name: str
+    name: Name
     node: str
-    gpu: int = 0
+    gpu: Index = 0
     starts: Duration = "-10m"
     lives: Duration | None = None
-    memory_gib: float = 1.0
+    memory_gib: Gib = 1.0
     load: LoadSpec = LoadSpec()
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node of equal GPUs; `replicas` above 1 is time-slicing."""
 
-    name: str
-    gpus: int = 1
+    name: Name
+    gpus: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     model: str = "NVIDIA A100-SXM4-80GB"
-    memory_gib: float = 80.0
-    replicas: int = 1
+    memory_gib: Gib = 80.0
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     resource: str = "nvidia.com/gpu"
 
 
@@ -101,7 +106,7 @@ class FaultSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: FaultKind
     node: str
-    gpu: int = 0
+    gpu: Index = 0
     starts: Duration = "0s"
     lives: Duration = "1m"
 
@@ -111,12 +116,12 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     summary: str
-    nodes: list[NodeSpec]
+    nodes: Annotated[list[NodeSpec], msgspec.Meta(min_length=1)]
     pods: list[PodSpec] = []
     host_processes: list[HostProcessSpec] = []
     faults: list[FaultSpec] = []
-    cluster: str = "sim"
-    hours: float = 0.25
+    cluster: Name = "sim"
+    hours: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 0.25
     seed: int = 1
     divisor: Divisor = "all"
 
@@ -159,20 +164,23 @@ def read_scenario(path_or_name: str) -> Scenario:
 
 
 def _refuse_unknown_fields(raw: Any, kind: Any, path: str, where: str) -> None:
-    """ScenarioError for the first field that its place does not have, with those it has."""
+    """ScenarioError for the first field or word that its place does not have, with those it has."""
     if isinstance(raw, list):
         for position, item in enumerate(raw):
-            _refuse_unknown_fields(item, _struct_in(kind), path, f"{where}[{position}]")
+            _refuse_unknown_fields(item, kind, path, f"{where}[{position}]")
+        return
+    words = _words_in(kind)
+    if words and isinstance(raw, str) and raw not in words:
+        raise ScenarioError(f"scenario {path}: {where}: {raw!r} is not known; allowed: {', '.join(words)}")
     struct = _struct_in(kind)
     if not isinstance(raw, dict) or struct is None:
         return
     fields = typing.get_type_hints(struct)
     for name, value in raw.items():
+        place = f"{where}.{name}".lstrip(".")
         if name not in fields:
-            raise ScenarioError(
-                f"scenario {path}: unknown field {f'{where}.{name}'.lstrip('.')!r}; allowed here: {', '.join(fields)}"
-            )
-        _refuse_unknown_fields(value, fields[name], path, f"{where}.{name}".lstrip("."))
+            raise ScenarioError(f"scenario {path}: unknown field {place!r}; allowed here: {', '.join(fields)}")
+        _refuse_unknown_fields(value, fields[name], path, place)
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
@@ -180,3 +188,10 @@ def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     return next((found for part in typing.get_args(kind) if (found := _struct_in(part))), None)
+
+
+def _words_in(kind: Any) -> tuple[str, ...]:
+    """The words of a Literal, also inside a list."""
+    if typing.get_origin(kind) is Literal:
+        return typing.get_args(kind)
+    return next((found for part in typing.get_args(kind) if (found := _words_in(part))), ())
