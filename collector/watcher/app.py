@@ -1,9 +1,12 @@
 """Composition root of the watcher: builds everything it is made of, in one place, and decides nothing."""
 
+from functools import partial
+
 from collector.clock import Clock
 from collector.publish import Publisher
 
 from .api import Access, Api
+from .remember import remember
 from .settings import WatcherSettings
 from .watcher import Watcher
 
@@ -21,4 +24,5 @@ def build_watcher(settings: WatcherSettings, clock: Clock) -> Watcher:
         queue_bytes=256 << 20,
         client_id="gpumeter-watcher",
     )
-    return Watcher(settings, clock, api, publisher)
+    ask = partial(remember, settings.cluster, settings.bootstrap_servers, settings.kafka_options)
+    return Watcher(settings, clock, api, publisher, ask)

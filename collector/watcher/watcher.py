@@ -9,7 +9,7 @@ came on their watch so far goes out with the tick, what comes later is a late re
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 from collector.clock import Clock
@@ -22,6 +22,7 @@ from schemas.units import US_PER_HOUR, US_PER_SECOND
 
 from .api import Api
 from .api_objects import Node, Pod
+from .remember import Memory
 from .settings import WatcherSettings
 from .stream import Stream
 from .tables import Table, node_table, pod_table
@@ -75,8 +76,16 @@ class Pods:
 class Watcher:
     """One cluster's watcher; `run` until the clock says stop."""
 
-    def __init__(self, settings: WatcherSettings, clock: Clock, api: Api, outlet: Outlet) -> None:
+    def __init__(
+        self,
+        settings: WatcherSettings,
+        clock: Clock,
+        api: Api,
+        outlet: Outlet,
+        remember: Callable[[int], Memory] = lambda now_us: Memory(),
+    ) -> None:
         self._settings = settings
+        self._remember: Callable[[int], Memory] | None = remember
         self._clock = clock
         self._api = api
         self._outlet = outlet
@@ -95,8 +104,8 @@ class Watcher:
         self.retries = 0
 
     def run(self) -> None:
-        """Ticks every 5 s; after a Retry sooner or later than that, by back-off; returns when the clock says stop."""
-        due_us, backoff_us = self._clock.monotonic_us(), FIRST_BACKOFF_US
+        """Ticks every 5 s from its start, after a Retry by back-off; returns when the clock says stop."""
+        due_us, backoff_us = self._epoch_us, FIRST_BACKOFF_US
         while self._clock.wait_until_us(due_us):
             try:
                 self.tick()
@@ -108,8 +117,8 @@ class Watcher:
                 backoff_us = min(2 * backoff_us, LONGEST_BACKOFF_US)
                 continue
             backoff_us = FIRST_BACKOFF_US
-            late_us = max(0, self._clock.monotonic_us() - due_us)
-            due_us += (late_us // CLOCK_PERIOD_US + 1) * CLOCK_PERIOD_US
+            ticks = (self._clock.monotonic_us() - self._epoch_us) // CLOCK_PERIOD_US + 1
+            due_us = self._epoch_us + ticks * CLOCK_PERIOD_US
         self.close()
 
     def close(self) -> None:
@@ -120,6 +129,9 @@ class Watcher:
     def tick(self) -> None:
         """Everything up to now is out, then the clock says so; Retry where a step fails, and no clock was published."""
         now_us = self._clock.event_us()
+        if self._remember is not None:
+            self.pods.records, self.nodes.records = self._remember(now_us).living()
+            self._remember = None
         self._api.merge_patch(self._own_path, {"metadata": {"annotations": {CLOCK_ANNOTATION: str(now_us)}}})
         timeout_s = self._settings.echo_timeout_us / US_PER_SECOND
         self._pod_stream.read(now_us, timeout_s, enough=lambda: self._sink.echo_us == now_us)

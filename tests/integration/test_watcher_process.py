@@ -51,21 +51,19 @@ class Led:
 def _messages(bootstrap: str) -> dict[tuple[str, int], list[Any]]:
     """Every message of the test's cluster by (topic, partition), in order."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
-    found: dict[tuple[str, int], list[Any]] = {}
     topics = consumer.list_topics(timeout=10).topics
-    for topic in INPUT_TOPICS:
-        for partition in topics[topic].partitions:
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
-            consumer.assign([TopicPartition(topic, partition, 0)])
-            kept = found.setdefault((topic, partition), [])
-            position = 0
-            while position < end:
-                message = consumer.poll(10)
-                assert message is not None and message.error() is None
-                position = message.offset() + 1
-                if decode_headers(message.headers()).cluster == CLUSTER:
-                    kept.append(message)
-            consumer.unassign()
+    found: dict[tuple[str, int], list[Any]] = {(t, n): [] for t in INPUT_TOPICS for n in topics[t].partitions}
+    ends = {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout=10)[1] for at in found}
+    missing = {at for at, end in ends.items() if end}
+    consumer.assign([TopicPartition(*at, 0) for at in found])
+    while missing:
+        message = consumer.poll(10)
+        assert message is not None and message.error() is None
+        at = (message.topic(), message.partition())
+        if decode_headers(message.headers()).cluster == CLUSTER:
+            found[at].append(message)
+        if message.offset() + 1 >= ends[at]:
+            missing.discard(at)
     consumer.close()
     return found
 
