@@ -51,7 +51,7 @@ demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for o
 	$(BIN)/gpumeter demo $(DEMO)
 
 bench-collector: $(STAMP) ## memory and CPU of the node agent
-	$(BIN)/python -m infra.sim.bench_collector
+	$(BIN)/python -m infra.bench.collector
 
 clean: ## what was built, the environment apart
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -108,7 +108,7 @@ class Agent:
         named = self._sources.roster.identify(devices, now_us, self._steps.offset_us)
         self._send_snapshot(event_us, now_us)
         self._count(answers)
-        self._metrics.refused_rows.inc(sum(device.dropped_rows for device in devices))
+        self._metrics.refused_rows += sum(device.dropped_rows for device in devices)
         mapping_seq = self._epoch.snapshots.mapping_seq
         return [Reading(mapping_seq, device, rows) for device, rows in zip(devices, named, strict=True)]
 
@@ -119,20 +119,22 @@ class Agent:
         """
         grants = self._sources.grants
         next_us = grants.ask(now_us)
-        self._metrics.grants_known.set(grants.status == OK)
+        self._metrics.grants_known = grants.status == OK
         if self._epoch.states:
             self._send_snapshot(self._clock.event_us(), now_us)
         return min(next_us, now_us + AGAIN_US) if new_containers else next_us
 
     def _read_and_send(self) -> int:
         """One reading, sent where its batch is due; microseconds to the next."""
+        begin_us = self._clock.monotonic_us()
         try:
-            with self._metrics.reading_seconds.time():
-                readings = self.take_reading()
+            readings = self.take_reading()
         except Retry as error:
             return self._wait_for_driver(error)
         self._driver_wait_us = FIRST_WAIT_US
         now_us = self._clock.monotonic_us()
+        self._metrics.readings += 1
+        self._metrics.reading_us += now_us - begin_us
         if not self._batch:
             self._batch_due_us = now_us + self._settings.flush_period_us
         self._batch += readings
@@ -142,7 +144,7 @@ class Agent:
 
     def _wait_for_driver(self, error: Retry) -> int:
         logger.warning("%s; asked again in %d s", error, self._driver_wait_us // 1_000_000)
-        self._metrics.driver_ready.set(0)
+        self._metrics.driver_ready = False
         self._give_up_on_driver()
         wait_us, self._driver_wait_us = self._driver_wait_us, min(2 * self._driver_wait_us, LONGEST_WAIT_US)
         return wait_us
@@ -158,9 +160,9 @@ class Agent:
         for answer in answers:
             for call, code in zip(("samples", "processes", "lists", "energy"), answer.statuses(), strict=True):
                 if code != SUCCESS:
-                    self._metrics.answers.labels(call, code).inc()
+                    self._metrics.answers[call, code] += 1
         loaded = not answers or any(answer.samples_status != DRIVER_NOT_LOADED for answer in answers)
-        self._metrics.driver_ready.set(loaded)
+        self._metrics.driver_ready = loaded
         if loaded:
             self._driver_away_since_us = None
         else:
@@ -176,7 +178,7 @@ class Agent:
         )
         if snapshot is None:
             return
-        self._metrics.snapshots.inc()
+        self._metrics.snapshots += 1
         if not self._send(POD_MAPPINGS, SNAPSHOT, encode_snapshot(snapshot), 0):
             self._epoch.snapshots.lost()
 

@@ -32,23 +32,16 @@ def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = N
         Grants(kubelet, partial(socket_identity, settings.kubelet_socket), settings.grants_period_us),
         proc.boot_id(),
     )
-    metrics = AgentMetrics()
-    publisher = outlet or _publisher(settings, metrics)
-    metrics.serve(settings.metrics_port)
-    return Agent(settings, clock, sources, publisher, metrics)
-
-
-def _publisher(settings: AgentSettings, metrics: AgentMetrics) -> Publisher:
-    publisher = Publisher(
+    publisher = outlet or Publisher(
         settings.cluster,
         settings.bootstrap_servers,
         options=settings.kafka_options,
         queue_bytes=settings.queue_bytes,
         client_id=f"gpumeter-{settings.node}",
     )
-    for outcome in ("acknowledged", "dropped", "failed"):
-        metrics.messages.labels(outcome).set_function(partial(getattr, publisher, outcome))
-    return publisher
+    metrics = AgentMetrics(lambda outcome: getattr(publisher, outcome, 0))
+    metrics.serve(settings.metrics_port)
+    return Agent(settings, clock, sources, publisher, metrics)
 
 
 def _check_pid_namespace(proc: ProcFs, settings: AgentSettings) -> None:

@@ -36,6 +36,12 @@ _processes = RowBuffer(PROCESS_ROW)
 _listed = RowBuffer(LIST_ROW)
 
 
+def use(library: object) -> None:
+    """Takes `library`, an object with the driver's functions as attributes, for the system's; before `start`."""
+    pynvml.nvmlLib = library
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
 def call(name: str, *arguments: Any) -> int:
     """Return code of an NVML function; 13 where the driver does not have it."""
     try:

@@ -8,7 +8,6 @@ later span starts before what was promised (tests/property/test_sampling_laws.py
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
 from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, RING_OVERFLOW
@@ -152,8 +151,8 @@ def _span(before: DeviceState, good: list[UtilisationSample], now_us: int) -> _S
     if not fresh:
         nowhere_us = max(now_us, promised_us)
         return _Span(nowhere_us, nowhere_us, [], before, 0)
-    distances = [later.time_us - earlier.time_us for earlier, later in pairwise(fresh)]
-    period_us = int(median(distances)) if distances else before.period_us
+    distances = sorted(later.time_us - earlier.time_us for earlier, later in pairwise(fresh))
+    period_us = distances[len(distances) // 2] if distances else before.period_us
     newest_us = fresh[-1].time_us
     state, end_us = before._replace(last_seen_us=newest_us, period_us=period_us), max(newest_us, promised_us)
     if after_us is None:

@@ -1,0 +1,1 @@
+"""Benchmarks: what the parts cost, measured as processes of their own."""
