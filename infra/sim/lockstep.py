@@ -55,7 +55,7 @@ class Simulation:
         self._plan = plan
         long = self.cluster.end_us - plan.start_us > LONG_US
         self._step_us = plan.step_us or (LONG_STEP_US if long else DEFAULT_STEP_US)
-        self._files = Path(tempfile.mkdtemp(prefix="gpumeter-sim-", dir=memory_directory()))
+        self.files = Path(tempfile.mkdtemp(prefix="gpumeter-sim-", dir=memory_directory()))
         self._paused = threading.Event()
         self.kube: Member | None = None
         self.watcher: Member | None = None
@@ -143,7 +143,7 @@ class Simulation:
         for member in (*self.nodes.values(), self.watcher, self.kube):
             if member is not None:
                 member.finish()
-        shutil.rmtree(self._files, ignore_errors=True)
+        shutil.rmtree(self.files, ignore_errors=True)
 
     def _spawn(self, name: str, module: str, arguments: list[str]) -> Member:
         return Member(name, module, arguments, self._plan.out / "logs" / f"{name}.log")
@@ -158,7 +158,7 @@ class Simulation:
     def _node(self, name: str) -> list[str]:
         plan = self._plan
         settings = [text for key, value in plan.agent.items() for text in ("--agent", f"{key}={value}")]
-        where = ["--node", name, "--out", str(plan.out), "--files", str(self._files / name)]
+        where = ["--node", name, "--out", str(plan.out), "--files", str(self.files / name)]
         return [*self._what(), *where, "--bootstrap-servers", plan.bootstrap_servers, *settings]
 
 
