@@ -67,7 +67,7 @@ class WorkerSettings(BaseSettings):
 
 def load_settings(**given: Any) -> WorkerSettings:
     """Settings from the environment, `given` first; SettingsError with every fault at once."""
-    names = {f"{_PREFIX}{name.upper()}" for name in WorkerSettings.model_fields}
+    names = {str(f.validation_alias or f"{_PREFIX}{n.upper()}") for n, f in WorkerSettings.model_fields.items()}
     unknown = sorted(name for name in os.environ if name.startswith(_PREFIX) and name not in names)  # noqa: TID251
     faults = [f"{name}: there is no such setting; known are {', '.join(sorted(names))}" for name in unknown]
     try:

@@ -20,7 +20,7 @@ def test_all_faults_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUMETER_WORKER_WINDOW_S", "sixty")
     with pytest.raises(SettingsError) as error:
         load_settings(metrics_port=70_000)
-    for name in ("GPUMETER_WORKER_WINDOWS", "window_s", "metrics_port"):
+    for name in ("GPUMETER_WORKER_WINDOWS", "window_s", "metrics_port", "GPUMETER_CLOCK_KEY"):
         assert name in str(error.value)
 
 
