@@ -69,9 +69,9 @@ def message(rows: Sequence[dict[str, Any]], offset: int = 0, partition: int = 0)
     return UsageMessage("gpu-usage", partition, offset, START_US, headers(), payload(rows))
 
 
-def insert(ledger: Ledger, rows: Sequence[dict[str, Any]], offset: int = 0) -> None:
+def insert(ledger: Ledger, rows: Sequence[dict[str, Any]], offset: int = 0, token: str = "test") -> None:
     """Rows into the ledger as the sink puts them, from one message."""
-    ledger.insert_arrow(TABLE, together([decode_usage(message(rows, offset))]), f"test-{offset}")
+    ledger.insert_arrow(TABLE, together([decode_usage(message(rows, offset))]), f"{token}-{offset}")
 
 
 @contextmanager

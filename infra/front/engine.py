@@ -22,7 +22,7 @@ _INSERT_DATA = re.compile(rb"\s*(INSERT\s+INTO\s+[^;]*?)\s+FORMAT\s+(\w+)[ \t]*(
 _SELECT = re.compile(rb"\s*(SELECT|WITH)\b", re.IGNORECASE)
 _GAP = rb"(?:\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n)+"
 _OUTFILE = re.compile(rb"\bINTO" + _GAP + rb"OUTFILE\b", re.IGNORECASE | re.DOTALL)
-_NOT_ALLOWED = 164
+_NOT_ALLOWED, _SYNTAX, STOPPING = 164, 62, 210
 
 
 class EngineError(Exception):
@@ -61,11 +61,14 @@ class Engine:
     def __init__(self, directory: Path) -> None:
         self._path = os.path.realpath(directory)
         self._lock = threading.Lock()
+        self._closed = False
 
     def answer(self, statement: Statement) -> Answer:
         """Runs a statement in a fresh session; EngineError where it is refused."""
         insert = _INSERT_DATA.match(statement.sql)
         if insert is None:
+            if b"\0" in statement.sql:
+                raise EngineError("Code: 62. DB::Exception: A zero byte in the statement. (SYNTAX_ERROR)", _SYNTAX)
             return self._ask(statement)
         with tempfile.NamedTemporaryFile(prefix="gpumeter-insert-") as rows:
             rows.write(statement.sql[insert.end() :] + statement.data)
@@ -74,7 +77,8 @@ class Engine:
             return self._ask(statement._replace(sql=sql, data=b""))
 
     def close(self, patience_s: float = 5.0) -> None:
-        """Waits for the statement that runs, for `patience_s` at most."""
+        """Answers nothing more; waits for the statement that runs, for `patience_s` at most."""
+        self._closed = True
         if self._lock.acquire(timeout=patience_s):
             self._lock.release()
 
@@ -82,6 +86,8 @@ class Engine:
         if statement.read_only and _OUTFILE.search(statement.sql):
             raise EngineError("INTO OUTFILE is not allowed here: this front only reads", _NOT_ALLOWED)
         with self._lock:
+            if self._closed:
+                raise EngineError("Code: 210. DB::Exception: This process is stopping. (NETWORK_ERROR)", STOPPING)
             session = chdb.connect(self._path)
             try:
                 return _answer(session, statement)

@@ -8,13 +8,14 @@ came under another host's name (tests/integration/test_front.py).
 
 import ipaddress
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from infra.front.engine import Engine, EngineError, Statement
+from infra.front.engine import STOPPING, Engine, EngineError, Statement
 from infra.front.wire import WireError, pack, read_body
 
 _NO_SETTINGS = frozenset(
@@ -25,7 +26,9 @@ _NO_SETTINGS = frozenset(
         "http_headers_progress_interval_ms",
     }
 )  # fmt: skip
-_STATUS = {60: 404, 81: 404, 62: 400, 47: 400, 164: 403, 497: 403}
+_STATUS = {STOPPING: 503, 60: 404, 81: 404, 62: 400, 47: 400, 164: 403, 497: 403}
+_ASKS_SETTINGS = re.compile(rb"\s*SELECT name, value, readonly FROM system\.settings[\sA-Za-z0-9]*")
+"""How clickhouse-connect asks which settings it may send; the truth is that all may come in the URL."""
 _LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _BAD_REQUEST, _SYNTAX = 36, 62
 
@@ -129,6 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise EngineError("Code: 62. DB::Exception: Empty query. (SYNTAX_ERROR)", _SYNTAX)
         if data and b"FORMAT" not in sql.upper():
             sql, data = sql + b"\n" + data, b""
+        read_only = read_only and not _ASKS_SETTINGS.fullmatch(sql)
         answer = self.engine.answer(
             Statement(
                 sql=sql,
