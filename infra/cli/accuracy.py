@@ -35,13 +35,16 @@ def accuracy(
 
     if scenario or trace or hours:
         from infra.demo.plan import Plan
+        from infra.demo.result import Result
         from infra.demo.show import run
 
-        plan = Plan(scenario or "default", trace, hours, out=out.parent / "accuracy")
-        result, code = run(plan, Console(stderr=True))
-        if result is None:
+        told: list[Result] = []
+        code = run(
+            Plan(scenario or "default", trace, hours, out=out.parent / "accuracy"), Console(stderr=True), told.append
+        )
+        if not told:
             raise typer.Exit(code)
-        summary: dict[str, Any] = result.summary
+        summary: dict[str, Any] = told[0].summary
     else:
         try:
             summary = json.loads((out / "summary.json").read_text())

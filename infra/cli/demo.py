@@ -33,6 +33,7 @@ def demo(
     out: Annotated[
         Path, typer.Option(envvar="GPUMETER_DEMO_DIRECTORY", help="Where ledger, logs and summary.json go.")
     ] = Path("build/demo"),
+    picture: Annotated[Path | None, typer.Option(help="Also write the report to this SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of tables.")] = False,
 ) -> None:
     """Run everything on this machine and compare the metered pods with the truth.
@@ -47,4 +48,4 @@ def demo(
     from infra.demo.show import show
 
     plan = Plan(scenario, trace, hours, keep, live, partitions, out, step_seconds)
-    raise typer.Exit(show(plan, as_json))
+    raise typer.Exit(show(plan, as_json, picture))

@@ -1,6 +1,6 @@
-"""The demo's way into the ledger: live through the front of the sink that runs, afterwards embedded.
+"""The demo's way into the ledger once its sink has stopped: embedded, with the truth beside it.
 
-Owns where the ledger is and how the truth gets beside it; the queries are queries.py's. Tested in
+Owns how the truth gets there; the queries are queries.py's. Tested in
 tests/e2e/test_demo.py.
 """
 
@@ -17,21 +17,6 @@ from stream_jobs.ledger import open_ledger
 
 Answer = TypeVar("Answer")
 TRUTH_BLOCK_ROWS = 100_000
-
-
-class FrontFile(msgspec.Struct):
-    """What a sink writes into front.json while it runs."""
-
-    url: str
-    pid: int
-
-
-def front_of(directory: Path) -> FrontFile | None:
-    """The running sink's front, None while there is none."""
-    try:
-        return msgspec.json.decode((directory / "front.json").read_bytes(), type=FrontFile)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
 
 
 def with_truth(directory: Path, files: Sequence[Path], ask: Callable[[Query], Answer]) -> Answer:

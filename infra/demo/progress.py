@@ -47,3 +47,7 @@ class Stages:
         elif time.monotonic() - self._said_s > PLAIN_PERIOD_S:
             self._said_s = time.monotonic()
             self._console.print(f"  {self._title}: {text}", highlight=False)
+
+    def note(self, text: str) -> None:
+        """A line for the person, at once."""
+        self._console.print(f"  {text}", highlight=False, soft_wrap=True)

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from infra.demo.accuracy import METHODS, US_PER_POINT
 
-MOST_PODS = 40
+MOST_PODS = 30
+WIDE = 110
 
 NEXT_QUERIES = (
     (
@@ -54,15 +55,16 @@ def seconds(value_us: int | None) -> str:
     return "–" if value_us is None else f"{value_us / 1e6:,.1f}"
 
 
-def pods_table(pods: Sequence[PodFigures]) -> Table:
-    """Requested, held, used ± one standard deviation, charged, truth, error, and what methods a to d said."""
+def pods_table(pods: Sequence[PodFigures], width: int) -> Table:
+    """Requested, held, used ± one deviation, charged, truth, error; where it fits, what methods a to d said."""
+    wide = width >= WIDE
     table = Table(
         title="GPU-seconds by pod", title_justify="left", header_style="bold", show_edge=False, pad_edge=False
     )
-    table.add_column("pod", overflow="fold")
+    table.add_column("pod", overflow="fold", min_width=16)
     for name in ("requested", "held", "used", "±", "charged", "truth", "error"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in METHODS:
+    for name in METHODS if wide else ():
         table.add_column(name, justify="right", style="dim", no_wrap=True)
     for pod in pods[:MOST_PODS]:
         deviation = None if pod.used_variance_us2 is None else round(pod.used_variance_us2**0.5)
@@ -75,7 +77,7 @@ def pods_table(pods: Sequence[PodFigures]) -> Table:
             seconds(pod.charged_us),
             Text(seconds(pod.truth_us), style="green"),
             f"{pod.worst_error_us / US_PER_POINT:+.2f}",
-            *(seconds(value) for value in (pod.a_us, pod.b_us, pod.c_us, pod.d_us)),
+            *(seconds(value) for value in (pod.a_us, pod.b_us, pod.c_us, pod.d_us) if wide),
         )
     return table
 
@@ -122,7 +124,7 @@ def print_report(
 ) -> None:
     """The whole result."""
     console.print()
-    console.print(pods_table(pods))
+    console.print(pods_table(pods, console.width))
     if len(pods) > MOST_PODS:
         console.print(f"[dim]... and {len(pods) - MOST_PODS} more pods; ask for them in SQL[/dim]")
     console.print("[dim]error: points of a GPU-hour in the pod's worst hour; a to d: see below[/dim]\n")

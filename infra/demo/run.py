@@ -11,62 +11,101 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
 
 from rich.console import Console
 
 from infra.broker import topics
 from infra.broker.kafka import LocalKafka
 from infra.demo.errors import DemoError
-from infra.demo.ledger import front_of, with_truth
+from infra.demo.ledger import with_truth
 from infra.demo.plan import Plan, alone
 from infra.demo.progress import Stages
 from infra.demo.result import Result, collect
 from infra.demo.services import Services, gpumeter, log_tail
-from infra.demo.watch import LedgerWatch
+from infra.demo.watch import LedgerWatch, Seen
+from infra.front.place import live_front
 from infra.sim.clock import wall_us
 from infra.sim.lockstep import Simulation, SimulationPlan
+from infra.sim.scenario import load_cluster
 from schemas.units import US_PER_HOUR, US_PER_SECOND
 
 START_S = 60.0
 STILL_S = 120.0
 POLL_S = 0.25
+LIVE_HOURS = 24.0
 
 
 class Demo:
-    """One run of a plan; `run` does all of it."""
+    """One run of a plan, as a context: whatever was started has ended when it is left."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._plan = plan
         self._stages = Stages(console)
         self._services = Services(plan.logs)
         self._bootstrap = ""
+        self._running = ExitStack()
+
+    def __enter__(self) -> "Demo":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._stages.stage("stop", "everything stopped"):
+            self._running.close()
+        if kind is None and not self._plan.live:
+            shutil.rmtree(self._plan.kafka, ignore_errors=True)
 
     def run(self) -> Result:
         """The result, which is also written to summary.json; DemoError says which part failed."""
-        plan = self._plan
-        with ExitStack() as stack:
-            stack.enter_context(alone(plan.out))
-            self._clear()
-            with self._stages.stage("broker", "Apache Kafka and topics"):
-                kafka = LocalKafka(plan.kafka)
-                stack.callback(kafka.stop)
-                self._bootstrap = kafka.start()
-                topics.apply(self._bootstrap, partitions=plan.partitions)
-            stack.callback(self._services.stop_all)
-            with self._stages.stage("services", "sink with its ledger, worker"):
-                watch = self._start_services()
-            simulation = Simulation(self._simulation_plan())
-            stack.callback(simulation.stop)
-            self._simulate(simulation)
-            with self._stages.stage("drain", "last windows into the ledger"):
-                self._drain(simulation, watch)
-                watch.close()
-            with self._stages.stage("result", "truth beside the ledger"):
-                result = self._result(simulation)
-            with self._stages.stage("stop", "everything stopped"):
-                stack.close()
-        shutil.rmtree(plan.kafka, ignore_errors=True)
+        simulation = self._begin()
+        self._simulate(simulation)
+        with self._stages.stage("drain", "last windows into the ledger"):
+            self._drain(simulation)
+        with self._stages.stage("result", "truth beside the ledger"):
+            result = self._result(simulation)
+        result.summary["seconds"] = dict(self._stages.seconds)
+        self._plan.summary.write_text(json.dumps(result.summary, indent=2) + "\n")
         return result
+
+    def live(self) -> NoReturn:
+        """Runs in real time until interrupted."""
+        simulation = self._begin()
+        with self._stages.stage("simulate", f"simulated cluster in real time: {_story(simulation)}"):
+            simulation.start()
+        self._stages.note(f"ask it: gpumeter top --watch --directory {self._plan.ledger}      (Ctrl-C ends the demo)")
+        with self._stages.stage("live", "metering"), LedgerWatch(self._front(), self._bootstrap) as watch:
+            while True:
+                simulation.check()
+                self._services.check()
+                seen = watch.look(wall_us())
+                self._stages.say(f"{seen.rows:,} rows in the ledger; a window closes about 2 minutes after its end")
+                time.sleep(1)
+
+    def keep(self) -> NoReturn:
+        """Starts sink and worker again and holds everything until interrupted."""
+        self._start_services()
+        self._stages.note(f"kept: broker {self._bootstrap}, ledger front {self._front()}; Ctrl-C ends them")
+        while True:
+            self._services.check()
+            time.sleep(1)
+
+    def _begin(self) -> Simulation:
+        plan = self._plan
+        self._running.enter_context(alone(plan.out))
+        self._clear()
+        load_cluster(plan.scenario, start_us=self._start_us(), hours=plan.hours, trace=plan.trace)
+        with self._stages.stage("broker", "Apache Kafka and topics"):
+            kafka = LocalKafka(plan.kafka)
+            self._running.callback(kafka.stop)
+            self._bootstrap = kafka.start()
+            topics.apply(self._bootstrap, partitions=plan.partitions)
+        self._running.callback(self._services.stop_all)
+        with self._stages.stage("services", "sink with its ledger, worker"):
+            self._start_services()
+        simulation = Simulation(self._simulation_plan())
+        self._running.callback(simulation.stop)
+        return simulation
 
     def _clear(self) -> None:
         """Removes the last run's files; the logs of this one begin empty."""
@@ -77,16 +116,19 @@ class Demo:
         for folder in (plan.simulation, plan.logs):
             folder.mkdir(parents=True)
 
-    def _start_services(self) -> LedgerWatch:
+    def _start_services(self) -> None:
         plan = self._plan
         broker = ("--bootstrap-servers", self._bootstrap)
         time_of = "--real-time" if plan.live else "--simulated-time"
         self._services.start("sink", gpumeter("sink", *broker, "--directory", str(plan.ledger)))
         self._services.start("worker", gpumeter("worker", *broker, time_of))
-        wait_for(lambda: front_of(plan.ledger) is not None, self._services, START_S, "the sink's front")
-        front = front_of(plan.ledger)
-        assert front is not None
-        return LedgerWatch(front.url, self._bootstrap)
+        wait_for(lambda: live_front(plan.ledger) is not None, self._services, START_S, "the sink's front")
+
+    def _front(self) -> str:
+        front = live_front(self._plan.ledger)
+        if front is None:
+            raise DemoError(f"the sink's front does not answer.\n{log_tail(self._plan.logs / 'sink.log')}")
+        return front
 
     def _simulation_plan(self) -> SimulationPlan:
         plan = self._plan
@@ -96,7 +138,7 @@ class Demo:
             start_us=self._start_us(),
             scenario=plan.scenario,
             trace=plan.trace,
-            hours=plan.hours,
+            hours=LIVE_HOURS if plan.live and plan.hours is None else plan.hours,
             step_us=None if plan.step_s is None else round(plan.step_s * US_PER_SECOND),
             live=plan.live,
         )
@@ -109,8 +151,6 @@ class Demo:
 
     def _simulate(self, simulation: Simulation) -> None:
         cluster = simulation.cluster
-        gpus = sum(len(node.gpus) for node in cluster.nodes)
-        story = f"{len(cluster.nodes)} nodes, {gpus} GPUs, {len(cluster.pods)} pods"
         length_us = simulation.end_us - cluster.start_us
 
         def step(now_us: int) -> None:
@@ -118,25 +158,30 @@ class Demo:
             done = min(1.0, (now_us - cluster.start_us) / length_us)
             self._stages.say(f"{100 * done:.0f} % of {length_us / US_PER_HOUR:g} simulated hours")
 
-        with self._stages.stage("simulate", f"simulated cluster: {story}"):
+        with self._stages.stage("simulate", f"simulated cluster: {_story(simulation)}"):
             simulation.start()
             simulation.run(step)
 
-    def _drain(self, simulation: Simulation, watch: LedgerWatch) -> None:
-        gpus = sum(len(node.gpus) for node in simulation.cluster.nodes)
-        seen, since_s = watch.look(simulation.end_us), time.monotonic()
-        while not (seen.gpus_done >= gpus and seen.lag == 0):
-            self._services.check()
-            time.sleep(POLL_S)
-            now = watch.look(simulation.end_us)
-            if now != seen:
-                seen, since_s = now, time.monotonic()
-            if time.monotonic() - since_s > STILL_S:
-                raise DemoError(
-                    f"nothing new reached the ledger for {STILL_S:.0f} s: {seen.gpus_done} of {gpus} GPUs are there to "
-                    f"the end.\n{log_tail(self._plan.logs / 'worker.log')}\n{log_tail(self._plan.logs / 'sink.log')}"
-                )
-            self._stages.say(f"{seen.rows:,} rows, {seen.gpus_done} of {gpus} GPUs to the end")
+    def _drain(self, simulation: Simulation) -> None:
+        gpus = _gpus(simulation)
+        with LedgerWatch(self._front(), self._bootstrap) as watch:
+            seen, since_s = watch.look(simulation.end_us), time.monotonic()
+            while not (seen.gpus_done >= gpus and seen.lag == 0):
+                self._services.check()
+                time.sleep(POLL_S)
+                now = watch.look(simulation.end_us)
+                if now != seen:
+                    seen, since_s = now, time.monotonic()
+                if time.monotonic() - since_s > STILL_S:
+                    raise self._stands_still(seen, gpus)
+                self._stages.say(f"{seen.rows:,} rows, {seen.gpus_done} of {gpus} GPUs to the end")
+
+    def _stands_still(self, seen: Seen, gpus: int) -> DemoError:
+        worker, sink = (log_tail(self._plan.logs / name) for name in ("worker.log", "sink.log"))
+        return DemoError(
+            f"nothing new reached the ledger for {STILL_S:.0f} s: {seen.gpus_done} of {gpus} GPUs are there to the "
+            f"end, {seen.lag} messages wait.\n{worker}\n{sink}"
+        )
 
     def _result(self, simulation: Simulation) -> Result:
         plan, cluster = self._plan, simulation.cluster
@@ -144,10 +189,17 @@ class Demo:
         self._services.stop("sink")
         truth = sorted(plan.simulation.glob("truth-*.jsonl"))
         result = with_truth(plan.ledger, truth, lambda query: collect(query, cluster.start_us, cluster.end_us))
-        story = {"scenario": plan.scenario, "trace": plan.trace and Path(plan.trace).name}
-        result.summary.update(story, seconds=dict(self._stages.seconds))
-        plan.summary.write_text(json.dumps(result.summary, indent=2) + "\n")
+        result.summary.update(scenario=plan.scenario, trace=plan.trace and Path(plan.trace).name)
         return result
+
+
+def _gpus(simulation: Simulation) -> int:
+    return sum(len(node.gpus) for node in simulation.cluster.nodes)
+
+
+def _story(simulation: Simulation) -> str:
+    cluster = simulation.cluster
+    return f"{len(cluster.nodes)} nodes, {_gpus(simulation)} GPUs, {len(cluster.pods)} pods"
 
 
 def wait_for(reached: Callable[[], bool], services: Services, patience_s: float, what: str) -> None:

@@ -7,12 +7,15 @@ Law: INT and TERM end it in order, with nothing left running, and exit code 130
 import json
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
 from infra.broker.errors import BrokerError
 from infra.demo.errors import DemoError
+from infra.demo.picture import save_picture
 from infra.demo.plan import Plan
 from infra.demo.report import print_report
 from infra.demo.result import Result
@@ -22,37 +25,49 @@ from infra.sim.scenario_format import ScenarioError
 from infra.sim.traces import TraceError
 from stream_jobs.errors import Retry
 
+PLAIN_WIDTH = 132
 OK, NOT_SO, USAGE, OUTSIDE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
-def show(plan: Plan, as_json: bool) -> int:
+def show(plan: Plan, as_json: bool, picture: Path | None = None) -> int:
     """Runs a demo and prints its result; the exit code, 1 where a window does not add up."""
     said = Console(stderr=as_json)
-    result, code = run(plan, said)
-    if result is None:
-        return code
-    if as_json:
-        sys.stdout.write(json.dumps(result.summary, indent=2) + "\n")
-    else:
-        print_report(said, result.pods, result.hardware, result.lifetime_us, result.summary)
-    return code
+    if not said.is_terminal:
+        said = Console(stderr=as_json, width=PLAIN_WIDTH)
+
+    def tell(result: Result) -> None:
+        if as_json:
+            sys.stdout.write(json.dumps(result.summary, indent=2) + "\n")
+        else:
+            print_report(said, *result)
+        if picture:
+            save_picture(picture, result)
+
+    return run(plan, said, tell)
 
 
-def run(plan: Plan, said: Console) -> tuple[Result | None, int]:
-    """The result, None where there is none, and the exit code; what went wrong is on stderr."""
+def run(plan: Plan, said: Console, tell: Callable[[Result], None]) -> int:
+    """Exit code of a demo whose result is told; what went wrong is on stderr."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        result = Demo(plan, said).run()
+        with Demo(plan, said) as demo:
+            if plan.live:
+                demo.live()
+            result = demo.run()
+            if plan.keep:
+                tell(result)
+                demo.keep()
+        tell(result)
     except KeyboardInterrupt:
-        said.print("stopped; nothing is left running")
-        return None, INTERRUPTED
+        said.print("interrupted; nothing is left running")
+        return INTERRUPTED
     except (ScenarioError, TraceError) as error:
-        return None, _failed(str(error), USAGE)
+        return _failed(str(error), USAGE)
     except (BrokerError, Retry) as error:
-        return None, _failed(str(error), OUTSIDE)
+        return _failed(str(error), OUTSIDE)
     except (DemoError, SimulationError) as error:
-        return None, _failed(f"{error}\nAll logs: {plan.logs} and {plan.simulation / 'logs'}", DEFECT)
-    return result, OK if result.summary["conservation_violations"] == 0 else NOT_SO
+        return _failed(f"{error}\nAll logs: {plan.logs} and {plan.simulation / 'logs'}", DEFECT)
+    return OK if result.summary["conservation_violations"] == 0 else NOT_SO
 
 
 def _failed(text: str, code: int) -> int:

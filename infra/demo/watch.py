@@ -3,16 +3,15 @@
 Owns the question "is everything in?"; knows nothing of what is. Tested in tests/e2e/test_demo.py.
 """
 
-import json
-import urllib.request
+from types import TracebackType
 from typing import NamedTuple
 
 from infra.broker.offsets import end_offsets
+from infra.demo.errors import DemoError
 from infra.demo.queries import closed_to
+from infra.front.place import status_of
 from schemas.names import GPU_USAGE
 from stream_jobs.ledger import open_ledger
-
-TIMEOUT_S = 10
 
 
 class Seen(NamedTuple):
@@ -34,12 +33,16 @@ class LedgerWatch:
     def look(self, end_us: int) -> Seen:
         """How far it is; the ledger is asked before the broker, so a lag of 0 means all that was there is in."""
         gpus_done, rows = self._ledger.query(closed_to(end_us))[0]
-        with urllib.request.urlopen(f"{self._url}/status", timeout=TIMEOUT_S) as answer:
-            reached = json.load(answer)["next_offsets"]
+        status = status_of(self._url)
+        if status is None:
+            raise DemoError(f"the sink's front at {self._url} does not answer")
+        reached = status["next_offsets"]
         ends = end_offsets(self._bootstrap, GPU_USAGE)
         lag = sum(end - int(reached.get(str(partition), 0)) for partition, end in ends.items())
         return Seen(int(gpus_done), int(rows), lag)
 
-    def close(self) -> None:
-        """Lets go of the front."""
+    def __enter__(self) -> "LedgerWatch":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._ledger.close()
