@@ -102,7 +102,10 @@ class _Call:
         if left_s <= 0:
             raise TimeoutError
         self._socket.settimeout(left_s)
-        received = self._socket.recv(_RECEIVE_BYTES)
+        try:
+            received = self._socket.recv(_RECEIVE_BYTES)
+        except ConnectionResetError:
+            received = b""
         if not received:
             raise Retry(f"{self._where}: connection closed before the answer was whole; will be asked again")
         return received

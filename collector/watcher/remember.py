@@ -5,6 +5,7 @@ both are known only from here. Records are republished every hour, so a little m
 object that was alive. Decides nothing about them (tests/integration/test_watcher_cli.py).
 """
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from schemas.names import POD_EVENTS
 from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
 from schemas.units import US_PER_HOUR
 
+logger = logging.getLogger(__name__)
 REACH_US = US_PER_HOUR + US_PER_HOUR // 12
 ANSWER_S = 10.0
 ATTEMPTS = 6
@@ -92,4 +94,6 @@ def _read(consumer: Consumer, cluster: str, now_us: int) -> Memory:
             open_partitions.discard(message.partition() or 0)
         else:
             raise KafkaException(error)
+    if memory.refused:
+        logger.warning("%d messages of %s could not be read and are not remembered", memory.refused, POD_EVENTS)
     return memory

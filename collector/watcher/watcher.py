@@ -61,7 +61,8 @@ class Pods:
     def seen(self, thing: Pod, now_us: int) -> Hashable:
         """Notes the own pod's annotation; the table does the rest."""
         if (thing.metadata.namespace, thing.metadata.name) == self._own:
-            self.echo_us = int((thing.metadata.annotations or {}).get(CLOCK_ANNOTATION, "0"))
+            told = (thing.metadata.annotations or {}).get(CLOCK_ANNOTATION, "")
+            self.echo_us = int(told) if told.isdecimal() else 0
         return self._table.seen(thing, now_us)
 
     def gone(self, thing: Pod, now_us: int) -> None:
