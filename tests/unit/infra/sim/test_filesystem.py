@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from infra.sim.filesystem import TICKS_PER_SECOND, NodeFiles, scope_of
+from infra.sim.model import SimCluster, SimContainer, SimNode, SimPod, SimProcess
 from infra.sim.scenario import load_cluster
 from infra.sim.world import containers_on, processes_on
 
@@ -59,3 +60,16 @@ def test_stat_and_cgroup_lead_to_the_container(tmp_path: Path) -> None:
         assert pod.uid.replace("-", "_") in cgroup and container.container_id in cgroup
         assert (files.proc_path / "sys/kernel/random/boot_id").read_text() == f"{node.boot_id}\n"
         assert f"btime {node.boot_us // 10**6}\n" in (files.proc_path / "stat").read_text()
+
+
+def test_container_that_ends_with_its_process_leaves_nothing(tmp_path: Path) -> None:
+    """Where process and container end at the same microsecond, the process goes first and both are gone."""
+    process = SimProcess(77, START_US, START_US + 9, "GPU-x", "l", 1)
+    container = SimContainer("main", "a" * 64, START_US, START_US + 9, processes=(process,))
+    pod = SimPod("0" * 8 + "-1111-2222-3333-444444444444", "ns", "p", "n", START_US, None, (container,))
+    node = SimNode("n", START_US - 1_000_000, "boot", ())
+    with NodeFiles(SimCluster("c", START_US, START_US + 99, (node,), (pod,)), node, tmp_path / "node") as files:
+        files.advance(START_US)
+        assert in_proc(files) == {77} and list(in_cgroups(files).values()) == [{77}]
+        files.advance(START_US + 9)
+        assert in_proc(files) == set() and in_cgroups(files) == {}
