@@ -16,7 +16,7 @@ MAX_FILE, MAX_FUNCTION = 300, 50
 
 IMPORTERS = {
     "faust": {"stream_jobs.faust_app"},
-    "pynvml": {"collector.nvml"},
+    "pynvml": {"collector.nvml", "infra.sim.peer_calls"},
     "nanoarrow": {"collector.encode"},
     "h2": {"collector.kubelet_grpc"},
     "clickhouse_connect": {"stream_jobs.ledger"},
