@@ -15,26 +15,34 @@ if TYPE_CHECKING:
 LIVE_HOURS = 24.0
 
 
+Scenario = Annotated[
+    str | None, typer.Argument(help="Name of a shipped scenario or a YAML file; without it: the list.")
+]
+Servers = Annotated[
+    str, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses; its topics must exist.")
+]
+Hours = Annotated[float | None, typer.Option(min=0.01, help="Simulated hours; else as the scenario says (live: 24).")]
+Trace = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="GenTD26 duty cycles or openb pod list: its pods instead."),
+]
+Start = Annotated[
+    int | None, typer.Option(help="Event time of the start, microseconds; else so that it ends about now.")
+]
+Out = Annotated[Path, typer.Option(help="Where truth-NODE.jsonl and logs go.")]
+Live = Annotated[bool, typer.Option("--live", help="In real time, until Ctrl-C.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
 def simulate(
-    scenario: Annotated[
-        str | None, typer.Argument(help="Name of a shipped scenario or a YAML file; without it: the list.")
-    ] = None,
-    bootstrap_servers: Annotated[
-        str, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses; its topics must exist.")
-    ] = "127.0.0.1:9092",
-    hours: Annotated[
-        float | None, typer.Option(min=0.01, help="Simulated hours; else as the scenario says (live: 24).")
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="GenTD26 duty cycles or openb pod list: its pods instead."),
-    ] = None,
-    start_us: Annotated[
-        int | None, typer.Option(help="Event time of the start, microseconds; else so that it ends about now.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where truth-NODE.jsonl and logs go.")] = Path("build/simulation"),
-    live: Annotated[bool, typer.Option("--live", help="In real time, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    scenario: Scenario = None,
+    bootstrap_servers: Servers = "127.0.0.1:9092",
+    hours: Hours = None,
+    trace: Trace = None,
+    start_us: Start = None,
+    out: Out = Path("build/simulation"),
+    live: Live = False,
+    as_json: AsJson = False,
 ) -> None:
     """Play a simulated cluster against a broker: GPUs, kubelets and API server simulated, agent and watcher real.
 

@@ -129,7 +129,6 @@ def patiently(flush: Callable[[], None]) -> None:
 def real_agent(bootstrap_servers: str, extra: Sequence[str]) -> AgentOf:
     """The agent that nodes run, publishing to a broker; `extra` are settings as NAME=VALUE."""
     from collector.app import build_agent
-
     from collector.settings import PREFIX, AgentSettings, settings_from
 
     def agent_of(clock: Clock, where: dict[str, str]) -> Agent:
