@@ -3,6 +3,7 @@
 Decides nothing; signals end the clock, the clock ends the watcher. Tested in tests/integration/test_watcher_cli.py.
 """
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -38,6 +39,13 @@ def watcher(
 
     Example: gpumeter watcher --cluster east --bootstrap-servers kafka:9092
     """
+    files = {"token_file": token_file, "ca_file": ca_file}
+    own = {"cluster": cluster, "bootstrap_servers": bootstrap_servers, "pod_namespace": pod_namespace}
+    rest = {"pod_name": pod_name, "api_url": api_url, "clock_key": clock_key}
+    _run({**own, **rest, **{name: path for name, path in files.items() if path is not None}}, kafka_options)
+
+
+def _run(values: Mapping[str, object], kafka_options: str) -> None:
     import logging
     import signal
 
@@ -47,19 +55,10 @@ def watcher(
     from collector.watcher.app import build_watcher
     from collector.watcher.settings import WatcherSettings
 
-    values: dict[str, object] = {
-        "cluster": cluster,
-        "bootstrap_servers": bootstrap_servers,
-        "pod_namespace": pod_namespace,
-        "pod_name": pod_name,
-        "api_url": api_url,
-        "clock_key": clock_key,
-    }
-    values |= {name: path for name, path in (("token_file", token_file), ("ca_file", ca_file)) if path is not None}
     clock = SystemClock()
     try:
         options = msgspec.json.decode(kafka_options)
-        settings = msgspec.convert(values | {"kafka_options": options}, WatcherSettings)
+        settings = msgspec.convert({**values, "kafka_options": options}, WatcherSettings)
         process = build_watcher(settings, clock)
     except (ValueError, OSError) as error:
         typer.echo(f"gpumeter watcher: settings cannot be used: {error}", err=True)
