@@ -4,7 +4,7 @@ Laws: a holder id is a pure function of (pod uid, container name or id); a parti
 (cluster, node, partition count) and the same for all input topics (tests/unit/schemas/test_ids.py).
 """
 
-import zlib
+import hashlib
 
 HOST = "host"
 UNATTRIBUTED = "unattributed"
@@ -17,8 +17,12 @@ VIOLATION = "violation"
 
 
 def partition_of(cluster: str, node: str, partition_count: int) -> int:
-    """Partition of everything about a node, in every input topic; CRC-32 of `cluster NUL node`."""
-    return zlib.crc32(f"{cluster}\0{node}".encode()) % partition_count
+    """Partition of everything about a node, in every input topic: BLAKE2b of `cluster NUL node`.
+
+    A cryptographic mixer, since CRC-32 is linear and puts pool-0, pool-1 and pool-2 on one partition.
+    """
+    digest = hashlib.blake2b(f"{cluster}\0{node}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % partition_count
 
 
 def message_key(cluster: str, node: str) -> bytes:

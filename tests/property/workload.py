@@ -221,7 +221,8 @@ def _pods(rng, log, name, pods, containers, end, late):
             )
             container = ContainerRecord(name="main", requests={"nvidia.com/gpu": 1} if p else {}, runs=[run])
             pod = PodRecord(
-                uid=uid, seen_us=version, namespace="ns", name=f"p{p % 3}", node=name, created_us=START + created * SECOND,
+                uid=uid, seen_us=version, namespace="ns", name=f"p{p % 3}", node=name,
+                created_us=START + created * SECOND,
                 containers=[container],
                 deleted_us=None if done is None else START + (done + 1) * SECOND,
             )  # fmt: skip
