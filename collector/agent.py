@@ -138,7 +138,7 @@ class Agent:
         if not self._batch:
             self._batch_due_us = now_us + self._settings.flush_period_us
         self._batch += readings
-        if now_us + self._settings.nvml_period_us > self._batch_due_us or not self._settings.flush_period_us:
+        if now_us + self._settings.nvml_period_us >= self._batch_due_us:
             self._send_batch()
         return self._settings.nvml_period_us
 

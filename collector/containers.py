@@ -46,13 +46,15 @@ class Containers:
         fresh = len(self._containers.keys() - before_scan)
         arrived: list[tuple[int, CgroupIdentity]] = []
         left: list[int] = []
-        for path, identity in list(self._containers.items()):
+        queue = list(self._containers)
+        for path in queue:
+            identity = self._containers[path]
             before, text = self._texts.get(path, b""), _processes(path)
             if text is None:
                 del self._containers[path]
                 text = b""
-            elif not text:
-                self._walk(path)
+            elif not text and path not in self._watched:
+                queue += self._look_below(path)
             if text == before:
                 continue
             self._texts[path] = text
@@ -74,6 +76,14 @@ class Containers:
         for path in [path for path, key in self._watched.items() if _key(path) != key]:
             self._watched.pop(path, None)
             self._walk(path)
+
+    def _look_below(self, path: str) -> list[str]:
+        """Groups below a container whose own group is empty: processes may be there (crun, systemd in a pod)."""
+        known, key = len(self._containers), _key(path)
+        self._walk(path)
+        if key is not None:
+            self._watched[path] = key
+        return list(self._containers)[known:]
 
     def _walk(self, path: str, depth: int = 0) -> bool:
         """List a directory and what is below; whether a pod is in it.

@@ -1,0 +1,171 @@
+"""The node's devices behind the driver's library, whatever it answers."""
+
+from typing import Any
+
+import pytest
+
+from collector.answers import GPU_IS_LOST, NOT_ASKED, NOT_SUPPORTED
+from collector.driver import PROBE_EVERY, Driver
+from collector.errors import Retry, Stop
+
+SAMPLES, PROCESSES = "nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"
+COMPUTE = "nvmlDeviceGetComputeRunningProcesses_v3"
+
+
+def test_driver_reads_rows(library: Any) -> None:
+    """Samples, utilisation, the three lists, memory and energy of a device arrive as the driver gave them."""
+    gpu = library.gpus[0]
+    gpu.samples, gpu.utilisation = [(20, 50), (10, 40)], [(7, 20, 30, 5, 0, 0)]
+    gpu.compute, gpu.graphics, gpu.mps = [(7, 1 << 30, 0xFFFFFFFF, 0xFFFFFFFF)], [(8, 2**64 - 1, 1, 2)], []
+    [answer] = Driver().read({"GPU-0": 5})
+    assert [tuple(row) for row in answer.samples] == [(10, 40), (20, 50)]
+    assert [tuple(row) for row in answer.processes] == [(7, 20, 30, 5, 0, 0)]
+    assert [tuple(row) for row in answer.listed] == [(7, 1 << 30, -1, -1, 1), (8, None, 1, 2, 2)]
+    assert answer.statuses() == (0, 0, 0, 0)
+    assert (answer.memory_total_bytes, answer.memory_used_bytes, answer.energy_mj) == (80 << 30, 9 << 30, 1000)
+
+
+def test_driver_first_reading_does_not_ask_utilisation(library: Any) -> None:
+    """A device without a last seen sample is only primed: utilisation over an unknown span is not asked."""
+    [answer] = Driver().read({})
+    assert answer.processes_status == NOT_ASKED
+    assert library.calls[PROCESSES] == 0
+
+
+def test_driver_grows_its_buffer(library: Any) -> None:
+    """More rows than there is room for are asked for again with more room, and all arrive."""
+    library.gpus[0].compute = [(pid, 1, 0, 0) for pid in range(1, 700)]
+    [answer] = Driver().read({})
+    assert [row.pid for row in answer.listed] == list(range(1, 700))
+
+
+def test_driver_asks_again_when_a_sample_came_between(library: Any) -> None:
+    """Where utilisation speaks of a sample that the device's samples lack, the samples are read once more."""
+    library.gpus[0].samples, library.gpus[0].utilisation = [(10, 40)], [(7, 20, 30, 0, 0, 0)]
+    Driver().read({"GPU-0": 5})
+    assert library.calls[SAMPLES] == 2
+
+
+@pytest.mark.parametrize("code", [3, 4, 6, 15, 17, 19, 23, 27, 999])
+def test_driver_code_is_data(library: Any, code: int) -> None:
+    """Whatever code a call answers is in the reading, and the device keeps its row."""
+    library.codes = {SAMPLES: code, COMPUTE: code}
+    [answer] = Driver().read({"GPU-0": 5})
+    assert (answer.samples_status, answer.lists_status) == (code, code)
+
+
+def test_driver_does_not_ask_again_what_is_not_supported(library: Any) -> None:
+    """NOT_SUPPORTED is remembered and repeated without the call, until MIG mode changes."""
+    library.codes = {PROCESSES: NOT_SUPPORTED}
+    driver = Driver()
+    for _ in range(3):
+        assert driver.read({"GPU-0": 5})[0].processes_status == NOT_SUPPORTED
+    assert library.calls[PROCESSES] == 1
+    library.gpus[0].mig_mode, library.codes = 1, {}
+    assert driver.read({"GPU-0": 5})[0].processes_status != NOT_SUPPORTED
+
+
+def test_driver_lost_gpu_keeps_its_row(library: Any, new_gpu: Any) -> None:
+    """Eight GPUs, seven, eight: indices shift, every UUID keeps a row, the lost one says so, and it comes back."""
+    library.gpus = [new_gpu(f"GPU-{n}") for n in range(8)]
+    driver = Driver()
+    assert len(driver.read({})) == 8
+    gone = library.gpus.pop(3)
+    answers = {answer.gpu_uuid: answer for answer in driver.read({})}
+    assert len(answers) == 8
+    assert answers["GPU-3"].samples_status == GPU_IS_LOST
+    assert (answers["GPU-4"].gpu_index, answers["GPU-4"].lists_status) == (3, 0)
+    library.gpus.insert(3, gone)
+    assert all(answer.lists_status == 0 for answer in driver.read({}))
+
+
+def test_driver_searches_for_a_lost_gpu_now_and_then(library: Any) -> None:
+    """A GPU that answers GPU_IS_LOST is not asked at every reading, and found again when it answers."""
+    driver = Driver()
+    driver.read({})
+    library.codes = {SAMPLES: GPU_IS_LOST}
+    driver.read({})
+    asked = library.calls[SAMPLES]
+    driver.read({})
+    assert library.calls[SAMPLES] == asked
+    library.codes = {}
+    statuses = [driver.read({})[0].lists_status for _ in range(PROBE_EVERY)]
+    assert statuses[0] == GPU_IS_LOST and statuses[-1] == 0
+
+
+def test_driver_handle_refused_is_a_row(library: Any) -> None:
+    """A GPU whose handle is refused from the start has a row with the code, under a name by its index."""
+    library.codes = {"nvmlDeviceGetHandleByIndex_v2": 4}
+    [answer] = Driver().read({})
+    assert (answer.gpu_uuid, answer.samples_status) == ("UNKNOWN-0", 4)
+
+
+def test_driver_starts_the_library_again(library: Any) -> None:
+    """UNINITIALIZED makes the library start again at the next reading; the readings between have the code."""
+    driver = Driver()
+    driver.read({})
+    library.codes = {SAMPLES: 1}
+    assert driver.read({})[0].samples_status == 1
+    library.codes = {}
+    assert driver.read({})[0].lists_status == 0
+    assert library.calls["nvmlInitWithFlags"] == 2
+
+
+def test_driver_starts_again_after_three_unknown(library: Any) -> None:
+    """UNKNOWN is counted, and three readings of it in a row start the library again."""
+    library.codes = {SAMPLES: 999}
+    driver = Driver()
+    for _ in range(4):
+        driver.read({})
+    assert library.calls["nvmlInitWithFlags"] == 2
+
+
+@pytest.mark.parametrize("code", [12, 18, 999])
+def test_driver_ends_where_only_a_new_process_helps(library: Any, code: int) -> None:
+    """No library, a library of another version or UNKNOWN at start end the process, with the code in the reason."""
+    library.codes = {"nvmlInitWithFlags": code}
+    with pytest.raises(Stop, match=str(code)):
+        Driver().read({})
+
+
+def test_driver_replaced_while_running_ends(library: Any) -> None:
+    """LIB_RM_VERSION_MISMATCH in a call ends the process: only a new one maps the new library."""
+    driver = Driver()
+    driver.read({})
+    library.codes = {COMPUTE: 18}
+    with pytest.raises(Stop):
+        driver.read({})
+
+
+def test_driver_not_loaded_is_waited_for(library: Any) -> None:
+    """DRIVER_NOT_LOADED before any device is Retry; after, every device has a row with the code."""
+    library.codes = {"nvmlInitWithFlags": 9}
+    with pytest.raises(Retry):
+        Driver().read({})
+    library.codes = {}
+    driver = Driver()
+    driver.read({})
+    library.codes = {SAMPLES: 1, "nvmlInitWithFlags": 9}
+    driver.read({})
+    assert driver.read({})[0].samples_status == 9
+
+
+def test_driver_garbled_lists_are_refused(library: Any) -> None:
+    """Drivers 535.43 to 535.97 have a fifth field in list rows: their lists are not read, and not empty either."""
+    library.driver_version = "535.54.03"
+    library.gpus[0].compute = [(7, 1, 0, 0)]
+    [answer] = Driver().read({})
+    assert (answer.lists_status, answer.listed) == (25, [])
+
+
+def test_driver_finds_mig_instances(library: Any, new_gpu: Any) -> None:
+    """A GPU in MIG mode has a row, and each of its instances; an instance that is gone has none."""
+    instance = new_gpu("MIG-1")
+    instance.gpu_instance_id = 7
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [instance]
+    driver = Driver()
+    assert [(answer.gpu_uuid, answer.mig_mode) for answer in driver.read({})] == [("GPU-0", 1), ("MIG-1", 1)]
+    assert (driver.uuid_of(0, None), driver.uuid_of(0, 7), driver.uuid_of(0, 8)) == ("GPU-0", "MIG-1", None)
+    library.gpus[0].instances = []
+    assert driver.read({})[1].lists_status == 2
+    assert [answer.gpu_uuid for answer in driver.read({})] == ["GPU-0"]

@@ -1,0 +1,44 @@
+"""The producer while no broker answers."""
+
+import time
+
+import pytest
+
+from collector.errors import Retry
+from collector.publish import Publisher
+from schemas.headers import Headers
+
+HEADERS = Headers(record="reading", cluster="c", node="n", seq=1)
+
+
+def _publisher(queue_bytes: int = 1 << 20) -> Publisher:
+    """A producer whose broker is not there."""
+    return Publisher("c", "127.0.0.1:1", queue_bytes=queue_bytes)
+
+
+def test_absent_broker_never_delays_a_message() -> None:
+    """Queueing a hundred messages without a broker takes no time to speak of."""
+    publisher = _publisher()
+    begin = time.monotonic()
+    assert all(publisher.produce("gpu-samples", "n", HEADERS, b"x" * 1000) for _ in range(100))
+    publisher.poll()
+    assert time.monotonic() - begin < 1
+    assert publisher.partition_count("gpu-samples") is None
+
+
+def test_full_queue_drops_and_counts() -> None:
+    """What does not fit into the queue is refused and counted; what is queued stays."""
+    publisher = _publisher()
+    taken = [publisher.produce("gpu-samples", "n", HEADERS, b"x" * 100_000) for _ in range(20)]
+    assert taken == [True] * 10 + [False] * 10
+    assert (publisher.dropped, publisher.acknowledged, publisher.failed) == (10, 0, 0)
+
+
+def test_flush_without_broker_is_retry_in_time() -> None:
+    """Waiting for acknowledgements ends at its timeout with the number that is left."""
+    publisher = _publisher()
+    publisher.produce("gpu-samples", "n", HEADERS, b"x")
+    begin = time.monotonic()
+    with pytest.raises(Retry, match="1 messages not acknowledged"):
+        publisher.flush(0.5)
+    assert time.monotonic() - begin < 5
