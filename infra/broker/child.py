@@ -20,12 +20,20 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+def bound_to_owner(argv: Sequence[str]) -> list[str]:
+    """Argv (argv[0] a path) of a process that the kernel kills when this thread ends."""
+    return [sys.executable, "-S", "-E", "-c", _BIND, str(os.getpid()), *argv]
+
+
 def spawn(argv: Sequence[str], *, log: Path, bound: bool = True) -> subprocess.Popen[bytes]:
     """Process of argv (argv[0] a path) in its own session, output to `log`; `bound`: it dies with this thread."""
-    binding = [sys.executable, "-S", "-E", "-c", _BIND, str(os.getpid())] if bound else []
     with log.open("ab") as file:
         return subprocess.Popen(
-            [*binding, *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            bound_to_owner(argv) if bound else list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
         )
 
 

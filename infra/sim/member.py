@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from infra.broker.child import bound_to_owner
+
 TAIL_LINES = 20
 SILENCE_S = 300.0
 END_S = 30.0
@@ -22,14 +24,14 @@ class SimulationError(RuntimeError):
 
 
 class Member:
-    """A child process `python -m MODULE ARGUMENTS`; it ends when its stdin closes, so also when its parent dies."""
+    """A child process `python -m MODULE ARGUMENTS`; it ends when its stdin closes, and at once when its parent dies."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], log: Path) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                bound_to_owner([sys.executable, "-m", module, *arguments]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
