@@ -1,6 +1,6 @@
 """`gpumeter sink`: closed windows from Kafka into the ledger. Composition root of the sink; decides nothing.
 
-Tested in tests/integration/test_sink_process.py.
+Tested in tests/integration/test_sink.py.
 """
 
 import signal

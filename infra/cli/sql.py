@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stream_jobs.ledger import Ledger
 
 _OWN_FORMAT = re.compile(r"\bFORMAT\s+\w+\s*$", re.IGNORECASE)
+_ENDLESS = 100_000
 _NUMBERS = {"output_format_json_quote_64bit_integers": "0", "output_format_json_array_of_rows": "1"}
 
 
@@ -39,7 +40,7 @@ def sql(
     Example: gpumeter sql "SELECT namespace, pod_name, used_s, charged_s FROM requested_held_used ORDER BY used_s DESC"
     """
     from infra.front.place import open_to_read
-    from stream_jobs.ledger import LedgerError, NoLedger
+    from stream_jobs.ledger import LedgerError
 
     text = (sys.stdin.read() if query == "-" else query).strip().rstrip(";").rstrip()
     if not text or (as_json and as_csv):
@@ -49,9 +50,9 @@ def sql(
         raise typer.Exit(2)
     try:
         ledger = open_to_read(url, directory)
-    except (NoLedger, LedgerError) as error:
+    except (LedgerError, ValueError) as error:
         typer.echo(f"gpumeter sql: {error}", err=True)
-        raise typer.Exit(3) from error
+        raise typer.Exit(2 if isinstance(error, ValueError) else 3) from error
     try:
         _answer(ledger, text, as_json, as_csv)
     except LedgerError as error:
@@ -89,8 +90,7 @@ def _print_table(answer: dict[str, Any]) -> None:
         table.add_row(*(Text("null", style="dim") if value is None else Text(_shown(value)) for value in row))
     console = Console()
     if not console.is_terminal:
-        console = Console(width=max(console.measure(table).maximum, 1), color_system=None)
-        console = Console(width=Console(width=100_000).measure(table).maximum, color_system=None)
+        console = Console(width=Console(width=_ENDLESS).measure(table).maximum, color_system=None)
     console.print(table)
     count = len(answer["data"])
     typer.echo(f"{count} row{'' if count == 1 else 's'}", err=True)

@@ -31,7 +31,7 @@ ORDER BY used_us DESC NULLS LAST, charged_us DESC, namespace, pod_name, gpu_uuid
 LIMIT {rows:UInt32}
 """
 _FLEET = """
-SELECT uniqExact(node, gpu_uuid), sum(lifetime_us), sum(used_us), sum(hot_idle_us),
+SELECT min(window_start_us), uniqExact(node, gpu_uuid), sum(lifetime_us), sum(used_us), sum(hot_idle_us),
        sum(held_empty_us) + sum(idle_kind_unknown_us), sum(unallocated_us), sum(host_us), sum(unattributed_us),
        sum(unobserved_us), sum(use_unknown_us)
 FROM usage_by_gpu WHERE window_start_us >= {from_us:Int64}
@@ -60,13 +60,13 @@ def top(
     Example: gpumeter top --windows 10 --watch
     """
     from infra.front.place import open_to_read
-    from stream_jobs.ledger import LedgerError, NoLedger
+    from stream_jobs.ledger import LedgerError
 
     try:
         ledger = open_to_read(url, directory)
-    except (NoLedger, LedgerError) as error:
+    except (LedgerError, ValueError) as error:
         typer.echo(f"gpumeter top: {error}", err=True)
-        raise typer.Exit(3) from error
+        raise typer.Exit(2 if isinstance(error, ValueError) else 3) from error
     try:
         if as_json:
             typer.echo(json.dumps(_ask(ledger, windows, rows)))
@@ -83,13 +83,13 @@ def _ask(ledger: "Ledger", windows: int, rows: int) -> dict[str, Any]:
     from_us = newest_us - (windows - 1) * length_us
     names = ("namespace", "pod_name", "gpu_uuid", "held_us", "used_us", "used_plus_minus_us", "charged_us", "coverage")
     pods = ledger.query(_PODS, {"from_us": from_us, "rows": rows}) if count else []
-    fleet = ledger.query(_FLEET, {"from_us": from_us})[0] if count else (0,) * (len(_PARTS) + 2)
+    fleet = ledger.query(_FLEET, {"from_us": from_us})[0] if count else (0,) * (len(_PARTS) + 3)
     return {
-        "from_us": from_us,
+        "from_us": int(fleet[0]),
         "to_us": newest_us + length_us,
-        "gpus": int(fleet[0]),
-        "lifetime_us": int(fleet[1] or 0),
-        "parts_us": {name: int(value or 0) for name, value in zip(_PARTS, fleet[2:], strict=True)},
+        "gpus": int(fleet[1]),
+        "lifetime_us": int(fleet[2] or 0),
+        "parts_us": {name: int(value or 0) for name, value in zip(_PARTS, fleet[3:], strict=True)},
         "pods": [dict(zip((*names, "basis", "flags"), row, strict=True)) for row in pods],
     }
 
@@ -97,6 +97,7 @@ def _ask(ledger: "Ledger", windows: int, rows: int) -> dict[str, Any]:
 def _render(answer: dict[str, Any]) -> "RenderableType":
     from datetime import UTC, datetime
 
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
@@ -105,10 +106,8 @@ def _render(answer: dict[str, Any]) -> "RenderableType":
     start, end = (datetime.fromtimestamp(answer[name] / 1e6, UTC) for name in ("from_us", "to_us"))
     life = max(answer["lifetime_us"], 1)
     parts = ", ".join(f"{name} {value / life:.1%}" for name, value in answer["parts_us"].items() if value)
-    table = Table(
-        title=f"{start:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, {answer['gpus']} GPUs: {parts}",
-        title_justify="left", header_style="bold", show_edge=False, pad_edge=False,
-    )  # fmt: skip
+    title = Text(f"{start:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, {answer['gpus']} GPUs: {parts}", style="italic")
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name in _COLUMNS:
         table.add_column(name, justify="right" if name in _COLUMNS[3:8] else "left", overflow="fold")
     for pod in answer["pods"]:
@@ -118,7 +117,7 @@ def _render(answer: dict[str, Any]) -> "RenderableType":
             pod["namespace"] or "?", pod["pod_name"] or "?", pod["gpu_uuid"][:12], *times, coverage, pod["basis"],
             " ".join(pod["flags"]),
         )  # fmt: skip
-    return table
+    return Group(title, table)
 
 
 def _seconds(value_us: float | None) -> str:
@@ -129,7 +128,7 @@ def _print(ledger: "Ledger", windows: int, rows: int) -> None:
     from rich.console import Console
 
     console = Console()
-    (console if console.is_terminal else Console(width=160, color_system=None)).print(
+    (console if console.is_terminal else Console(width=200, color_system=None)).print(
         _render(_ask(ledger, windows, rows))
     )
 

@@ -1,7 +1,7 @@
 """Where the ledger is: a URL, a directory whose process answers on a front, or a directory to be opened.
 
 Owns front.json, which says by what URL the process that holds a directory answers. Law: a front.json left behind by a
-killed process is found out by asking it (tests/integration/test_sink_process.py).
+killed process is found out by asking it (tests/integration/test_sink.py).
 """
 
 import json

@@ -110,6 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._refuse(400, _BAD_REQUEST, f"Code: {_BAD_REQUEST}. DB::Exception: {error}. (BAD_ARGUMENTS)")
         except EngineError as error:
+            self.close_connection = self.close_connection or error.code == STOPPING
             self._refuse(_STATUS.get(error.code, 500), error.code, str(error))
 
     def _host(self) -> str:

@@ -48,7 +48,9 @@ class LedgerContract:
         """Formats of ClickHouse come as bytes, with settings, and by the SQL's own FORMAT."""
         sql = "SELECT toInt64(7) AS n, CAST(NULL, 'Nullable(String)') AS s"
         assert ledger.raw(sql, "CSVWithNames") == b'"n","s"\n7,\\N\n'
-        assert ledger.raw(sql, "JSONEachRow", {"output_format_json_quote_64bit_integers": "1"}) == b'{"n":"7","s":null}\n'
+        assert (
+            ledger.raw(sql, "JSONEachRow", {"output_format_json_quote_64bit_integers": "1"}) == b'{"n":"7","s":null}\n'
+        )
         assert ledger.raw(f"{sql} FORMAT TSV") == b"7\t\\N\n"
 
     def test_arrow_gives_a_table(self, ledger: Ledger) -> None:
@@ -90,7 +92,11 @@ class TestEmbeddedLedger(LedgerContract):
         reading = open_ledger(directory=tmp_path, read_only=True)
         try:
             assert reading.query("SELECT count() FROM usage_current") == [(1,)]
-            for statement in ("DROP TABLE usage_ledger", "SET readonly = 0", "INSERT INTO sink_progress (topic) VALUES ('x')"):
+            for statement in (
+                "DROP TABLE usage_ledger",
+                "SET readonly = 0",
+                "INSERT INTO sink_progress (topic) VALUES ('x')",
+            ):
                 with pytest.raises(LedgerError, match="only read"):
                     reading.command(statement)
         finally:
@@ -137,7 +143,9 @@ class TestLedgerThroughFront(LedgerContract):
                 opened = open_ledger(url=front.url)
                 for offset in range(10):
                     insert(opened, [pod(f"p{number}", offset, used_us=1)], offset, token=str(number))
-                    got = opened.query("SELECT count() FROM usage_current WHERE pod_name = {p:String}", {"p": f"p{number}"})
+                    got = opened.query(
+                        "SELECT count() FROM usage_current WHERE pod_name = {p:String}", {"p": f"p{number}"}
+                    )
                     assert got == [(offset + 1,)]
                 opened.close()
             except BaseException as error:  # noqa: BLE001 told to the test's own thread

@@ -9,7 +9,7 @@ import pytest
 from stream_jobs.ledger import Ledger
 from tests.ledger_rows import START_US, WINDOW_US, insert, ledger_in, pod, row
 
-S = 1_000_000
+S, W = 1_000_000, WINDOW_US
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def _laws(ledger: Ledger) -> list[str]:
 def _shared_gpu() -> list[dict[str, Any]]:
     """One GPU, one window: a pod that used 20 of 30 held s, an idle notebook with memory, an empty holder, the rest."""
     return [
-        pod("train", requested_us=30 * S, held_us=30 * S, used_us=20 * S, used_variance_us2=9 * S * S, charged_us=24 * S,
-            hot_idle_us=4 * S, resident_us=60 * S, memory_byte_ms=2**62, energy_mj=7),
+        pod("train", requested_us=30 * S, held_us=30 * S, used_us=20 * S, used_variance_us2=9 * S * S,
+            charged_us=24 * S, hot_idle_us=4 * S, resident_us=60 * S, memory_byte_ms=2**62, energy_mj=7),
         pod("notebook", requested_us=15 * S, held_us=15 * S, used_us=0, used_variance_us2=16 * S * S, charged_us=10 * S,
             hot_idle_us=10 * S, memory_byte_ms=2**62, energy_mj=3),
         pod("empty", requested_us=15 * S, held_us=15 * S, used_us=0, used_variance_us2=0, charged_us=6 * S,
@@ -81,7 +81,8 @@ def test_usage_by_pod_window_sums_gpus_and_adds_variances(ledger: Ledger) -> Non
     insert(
         ledger,
         [
-            pod("train", held_us=60 * S, used_us=30 * S, used_variance_us2=9 * S * S, memory_byte_ms=2**62, flags=["b"]),
+            pod("train", held_us=60 * S, used_us=30 * S, used_variance_us2=9 * S * S, memory_byte_ms=2**62,
+                flags=["b"]),
             pod("train", gpu_uuid="GPU-2", held_us=60 * S, used_us=10 * S, used_variance_us2=16 * S * S,
                 memory_byte_ms=3 * 2**61, flags=["a"], basis="equal_split"),
         ],
@@ -123,9 +124,10 @@ def test_requested_held_used_is_in_seconds_with_ratios(ledger: Ledger) -> None:
     insert(
         ledger,
         [
-            pod("a", 0, requested_us=60 * S, held_us=60 * S, used_us=30 * S, used_variance_us2=9 * S * S, charged_us=60 * S),
-            pod("a", 1, requested_us=60 * S, held_us=None, used_us=15 * S, used_variance_us2=16 * S * S, charged_us=60 * S),
-            pod("b", 0, gpu_uuid="GPU-2", requested_us=0, held_us=0, used_us=6 * S, charged_us=6 * S, flags=["unrequested"]),
+            pod("a", 0, requested_us=60 * S, held_us=60 * S, used_us=30 * S, used_variance_us2=9 * S * S),
+            pod("a", 1, requested_us=60 * S, held_us=None, used_us=15 * S, used_variance_us2=16 * S * S),
+            pod("b", 0, gpu_uuid="GPU-2", requested_us=0, held_us=0, used_us=6 * S, charged_us=6 * S,
+                flags=["unrequested"]),
         ],
     )  # fmt: skip
     names = "requested_s, held_s, used_s, used_plus_minus_s, charged_s, used_per_held, used_per_requested, flags"
@@ -167,11 +169,11 @@ def test_differing_copies_shows_content_not_origin(ledger: Ledger) -> None:
         ([row(charged_us=WINDOW_US - 1)], "charged adds up to lifetime"),
         ([row(), pod("a", charged_us=1)], "charged adds up to lifetime"),
         ([row(observed_us=WINDOW_US - 1)], "observed plus unobserved is lifetime"),
-        ([row(lifetime_us=WINDOW_US + 1, observed_us=WINDOW_US + 1, charged_us=WINDOW_US + 1)], "lifetime is within the window"),
-        ([row(charged_us=1), pod("a", charged_us=WINDOW_US - 1, lifetime_us=WINDOW_US - 1)], "rows of a window agree on its lifetime"),
+        ([row(lifetime_us=W + 1, observed_us=W + 1, charged_us=W + 1)], "lifetime is within the window"),
+        ([row(charged_us=1), pod("a", charged_us=W - 1, lifetime_us=W - 1)], "rows of a window agree on its lifetime"),
         ([row(), pod("a", charged_us=0, used_us=-1)], "no time is negative"),
         ([row(charged_us=WINDOW_US - 5), pod("a", charged_us=5, used_us=6)], "used and hot idle are within charged"),
-        ([row(charged_us=WINDOW_US - 5), pod("a", charged_us=5, used_us=3, hot_idle_us=3)], "used and hot idle are within charged"),
+        ([row(charged_us=W - 5), pod("a", charged_us=5, used_us=3, hot_idle_us=3)], "used and hot idle are within charged"),
         ([row(d_charged_us=1)], "differences add up to the figure"),
         ([row(), row(revision=START_US, charged_us=WINDOW_US, d_charged_us=1)], "differences add up to the figure"),
         ([row(), row(window_start_us=START_US + 1, window_end_us=START_US + 1 + WINDOW_US)], "windows do not overlap"),

@@ -2,7 +2,6 @@
 
 import io
 
-import cramjam
 import pytest
 
 from infra.front.wire import WireError, pack, read_body
@@ -56,4 +55,3 @@ def test_broken_body_is_refused(raw: bytes, length: str | None, transfer: str | 
     """A body that is short, endless or not what it says is a WireError, nothing else."""
     with pytest.raises(WireError):
         read_body(io.BytesIO(raw), length, transfer, encoding)
-
