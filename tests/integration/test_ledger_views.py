@@ -10,6 +10,7 @@ from stream_jobs.ledger import Ledger
 from tests.ledger_rows import START_US, WINDOW_US, insert, ledger_in, pod, row
 
 S, W = 1_000_000, WINDOW_US
+_OVERFULL = [row(charged_us=W - 5), pod("a", charged_us=5, used_us=3, hot_idle_us=3)]
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_differing_copies_shows_content_not_origin(ledger: Ledger) -> None:
         ([row(charged_us=1), pod("a", charged_us=W - 1, lifetime_us=W - 1)], "rows of a window agree on its lifetime"),
         ([row(), pod("a", charged_us=0, used_us=-1)], "no time is negative"),
         ([row(charged_us=WINDOW_US - 5), pod("a", charged_us=5, used_us=6)], "used and hot idle are within charged"),
-        ([row(charged_us=W - 5), pod("a", charged_us=5, used_us=3, hot_idle_us=3)], "used and hot idle are within charged"),
+        (_OVERFULL, "used and hot idle are within charged"),
         ([row(d_charged_us=1)], "differences add up to the figure"),
         ([row(), row(revision=START_US, charged_us=WINDOW_US, d_charged_us=1)], "differences add up to the figure"),
         ([row(), row(window_start_us=START_US + 1, window_end_us=START_US + 1 + WINDOW_US)], "windows do not overlap"),
