@@ -28,7 +28,9 @@ from .nvml_rows import lists_are_garbled
 
 logger = logging.getLogger(__name__)
 PROBE_EVERY = 12
-"""Readings between two searches for lost devices and new MIG instances."""
+"""Readings between two searches for new MIG instances, and at most for lost devices (1, 2, 4, 8 at first)."""
+FORGIVE_EVERY = 60
+"""Readings after which a call that was not supported is tried again: a refusal may have been a passing one."""
 V = TypeVar("V")
 
 
@@ -70,6 +72,8 @@ class Driver:
         self._due = Consequence.INITIALISE
         self._running = False
         self._readings = 0
+        self._probe_wait = 1
+        self._probe_at = 0
         self._unknown_readings = 0
         self._lists_garbled = False
 
@@ -102,11 +106,24 @@ class Driver:
             self._initialise()
         if not self._running:
             return
+        if self._readings % FORGIVE_EVERY == 0:
+            for device in self._devices.values():
+                device.off.clear()
         status, count = nvml.device_count()
-        probe = self._readings % PROBE_EVERY == 0 and any(d.status or d.mig_mode == 1 for d in self._devices.values())
-        if self._due is not Consequence.DATA or probe or status or count != self._count:
+        if self._due is not Consequence.DATA or status or count != self._count or self._is_probe_due():
             self._search(status, count)
         self._due = Consequence.DATA
+
+    def _is_probe_due(self) -> bool:
+        """Whether to search for lost devices (ever more rarely while they stay lost) or for new MIG instances."""
+        if not any(device.status for device in self._devices.values()):
+            self._probe_wait, self._probe_at = 1, 0
+            return self._readings % PROBE_EVERY == 0 and any(d.mig_mode == 1 for d in self._devices.values())
+        if self._readings < self._probe_at:
+            return False
+        self._probe_at = self._readings + self._probe_wait
+        self._probe_wait = min(2 * self._probe_wait, PROBE_EVERY)
+        return True
 
     def _initialise(self) -> None:
         self.close()

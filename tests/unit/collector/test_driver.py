@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from collector.answers import GPU_IS_LOST, NOT_ASKED, NOT_SUPPORTED
-from collector.driver import PROBE_EVERY, Driver
+from collector.driver import FORGIVE_EVERY, PROBE_EVERY, Driver
 from collector.errors import Retry, Stop
 
 SAMPLES, PROCESSES = "nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"
@@ -55,7 +55,7 @@ def test_driver_code_is_data(library: Any, code: int) -> None:
 
 
 def test_driver_does_not_ask_again_what_is_not_supported(library: Any) -> None:
-    """NOT_SUPPORTED is remembered and repeated without the call, until MIG mode changes."""
+    """NOT_SUPPORTED is remembered and repeated without the call, until MIG mode changes or some minutes passed."""
     library.codes = {PROCESSES: NOT_SUPPORTED}
     driver = Driver()
     for _ in range(3):
@@ -63,6 +63,10 @@ def test_driver_does_not_ask_again_what_is_not_supported(library: Any) -> None:
     assert library.calls[PROCESSES] == 1
     library.gpus[0].mig_mode, library.codes = 1, {}
     assert driver.read({"GPU-0": 5})[0].processes_status != NOT_SUPPORTED
+    library.codes = {PROCESSES: NOT_SUPPORTED}
+    driver.read({"GPU-0": 5})
+    library.codes = {}
+    assert {driver.read({"GPU-0": 5})[0].processes_status for _ in range(FORGIVE_EVERY)} == {NOT_SUPPORTED, 6}
 
 
 def test_driver_lost_gpu_keeps_its_row(library: Any, new_gpu: Any) -> None:
@@ -79,18 +83,18 @@ def test_driver_lost_gpu_keeps_its_row(library: Any, new_gpu: Any) -> None:
     assert all(answer.lists_status == 0 for answer in driver.read({}))
 
 
-def test_driver_searches_for_a_lost_gpu_now_and_then(library: Any) -> None:
-    """A GPU that answers GPU_IS_LOST is not asked at every reading, and found again when it answers."""
+def test_driver_searches_for_a_lost_gpu_ever_more_rarely(library: Any) -> None:
+    """A GPU that answers GPU_IS_LOST is looked for soon, then once a minute, and answers again when it is back."""
     driver = Driver()
     driver.read({})
-    library.codes = {SAMPLES: GPU_IS_LOST}
-    driver.read({})
-    asked = library.calls[SAMPLES]
-    driver.read({})
-    assert library.calls[SAMPLES] == asked
+    library.codes = {"nvmlDeviceGetHandleByIndex_v2": GPU_IS_LOST, SAMPLES: GPU_IS_LOST}
+    searched = library.calls["nvmlDeviceGetHandleByIndex_v2"]
+    statuses = {driver.read({})[0].samples_status for _ in range(50)}
+    assert statuses == {GPU_IS_LOST}
+    assert library.calls["nvmlDeviceGetHandleByIndex_v2"] - searched in range(5, 9)
     library.codes = {}
-    statuses = [driver.read({})[0].lists_status for _ in range(PROBE_EVERY)]
-    assert statuses[0] == GPU_IS_LOST and statuses[-1] == 0
+    statuses_after = [driver.read({})[0].lists_status for _ in range(PROBE_EVERY)]
+    assert statuses_after[-1] == 0
 
 
 def test_driver_handle_refused_is_a_row(library: Any) -> None:
