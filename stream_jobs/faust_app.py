@@ -62,6 +62,12 @@ class FaustShell:
         """Generation of the group in which the current assignment was made."""
         return int(self.app.consumer_generation_id)
 
+    @property
+    def is_member(self) -> bool:
+        """Whether the group still knows this worker by that generation; if not, a new assignment is under way."""
+        consumer = self.app.consumer._thread._consumer
+        return consumer is not None and consumer._coordinator.generation == self.generation
+
     async def committed(self, partition: int) -> Committed:
         """Committed offset and metadata of a partition of each input topic; Retry if the broker does not say."""
         wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
@@ -71,11 +77,14 @@ class FaustShell:
             raise Retry(f"committed offsets of partition {partition}: {error!r}") from error
         return {tp.topic: (at.offset, at.metadata) for tp, at in found.items() if at.offset >= 0}
 
-    async def log_start(self, topic: str, partition: int) -> int:
-        """First offset that the log of a partition still has."""
-        place = TopicPartition(topic, partition)
-        found = await self._call(lambda c: c.beginning_offsets([place]))
-        return int(found[place])
+    async def log_starts(self, partition: int) -> dict[str, int]:
+        """First offset that the log of a partition still has, for each input topic; Retry if the broker is away."""
+        wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
+        try:
+            found = await self._call(lambda c: c.beginning_offsets(wanted))
+        except KafkaError as error:
+            raise Retry(f"start of the log of partition {partition}: {error!r}") from error
+        return {tp.topic: int(offset) for tp, offset in found.items()}
 
     async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:
         """Commits a partition's offsets with their metadata, all at once; FencedError if the group has moved on."""

@@ -1,7 +1,8 @@
 """One partition of the three input topics in one generation of the group: its meter and its place in the log.
 
-Owns which offset comes next; knows neither Kafka nor Faust. Laws: a message below the expected offset is passed over, a
-message above it is a gap and never fed (tests/unit/stream_jobs/test_lane.py).
+Owns which offset comes next; knows neither Kafka nor Faust. An offset names one record for ever, so it does not matter
+in which generation a message came. Laws: a message below the expected offset is passed over, one above it is a gap and
+never fed (tests/unit/stream_jobs/test_lane.py).
 """
 
 import secrets
@@ -28,12 +29,17 @@ class Received:
     record: LogRecord
 
 
-class GapError(Exception):
-    """The log went on at another offset than expected; the shell finds out why."""
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The log went on at another offset than expected; the worker finds out why."""
 
-    def __init__(self, topic: str, partition: int, expected: int, found: int) -> None:
-        super().__init__(f"{topic}/{partition}: offset {found} came where {expected} was expected")
-        self.topic, self.partition, self.expected, self.found = topic, partition, expected, found
+    topic: str
+    partition: int
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}: offset {self.found} came where {self.expected} was expected"
 
 
 @dataclass(slots=True)
@@ -52,14 +58,18 @@ class Lane:
     partition: int
     generation: int
     meter: PartitionMeter
-    expected: dict[str, int] = field(default_factory=dict)
+    expected: dict[str, int]
     writer: str = field(default_factory=lambda: secrets.token_hex(6))
     slot: int = 0
     saved_sha256: str = ""
     saved_at_s: float = 0.0
+    committed: bool = False
+    """Whether a progress of this lane was committed."""
+    gaps: dict[str, Gap] = field(default_factory=dict)
+    """Topics whose last message was too far ahead; such messages are not fed."""
 
     def feed(self, messages: Sequence[Received]) -> list[Refused]:
-        """Gives the meter what is new; GapError at the first message that is too far ahead."""
+        """Gives the meter what comes next in each topic; what is too far ahead is left out and noted as a gap."""
         refused: list[Refused] = []
         for topic, run in groupby(sorted(messages, key=_by_place), key=attrgetter("topic")):
             records = [m.record for m in run if self._is_next(m)]
@@ -86,21 +96,28 @@ class Lane:
         return Pointer(1, self.writer, saved.slot, chunks, sha256)
 
     def _is_next(self, message: Received) -> bool:
-        offset, expected = message.record.offset, self.expected.get(message.topic)
-        if expected is not None and offset < expected:
+        offset, expected = message.record.offset, self.expected[message.topic]
+        if offset < expected:
             return False
-        if expected is not None and offset > expected:
-            raise GapError(message.topic, self.partition, expected, offset)
+        if offset > expected:
+            self.gaps[message.topic] = Gap(message.topic, self.partition, expected, offset)
+            return False
+        self.gaps.pop(message.topic, None)
         self.expected[message.topic] = offset + 1
         return True
 
 
 def open_lane(
-    partition: int, generation: int, settings: MeterSettings, topic_id: str, progress: Progress | None
+    partition: int,
+    generation: int,
+    settings: MeterSettings,
+    topic_id: str,
+    begin: Progress | dict[str, int],
 ) -> Lane:
-    """A lane that goes on from a progress, or begins at whatever comes first."""
+    """A lane that goes on from a progress, or begins at the given offset of each topic: where its log starts."""
+    progress = begin if isinstance(begin, Progress) else None
     meter = PartitionMeter(settings, Source(partition, topic_id), progress)
-    return Lane(partition, generation, meter, dict(progress.offsets) if progress else {})
+    return Lane(partition, generation, meter, dict(begin.offsets if isinstance(begin, Progress) else begin))
 
 
 def _by_place(message: Received) -> tuple[str, int]:

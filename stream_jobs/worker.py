@@ -9,18 +9,23 @@ import asyncio
 import os
 from typing import Any
 
+from schemas.names import GPU_SAMPLES
+
 from . import log
 from .clock import monotonic_s
 from .core.carry import Progress
-from .errors import Stop, exit_code
+from .errors import Retry, Stop, exit_code
 from .faust_app import Committed, FaustShell, FencedError
-from .lane import GapError, Lane, Received, open_lane
+from .lane import Gap, Lane, Received, open_lane
 from .log_reader import read_progress, topic_ids
 from .metrics import serve
 from .progress import decode_pointer, encode_pointer
 from .publish import Publisher
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
+
+_GAP_PATIENCE_S = 30.0
+"""In a rebalance messages of the old place may still come; longer than this they are no remains."""
 
 
 class Worker:
@@ -35,6 +40,7 @@ class Worker:
         self._buffer: list[Received] = []
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
+        self._gaps_since_s: dict[tuple[int, str], float] = {}
         self._status_at_s = 0.0
         self._shell = FaustShell(settings, self._receive, self._loop)
 
@@ -68,6 +74,10 @@ class Worker:
     async def _round(self) -> None:
         messages, self._buffer = self._buffer, []
         self._room.set()
+        if not self._shell.is_member:
+            # Faust will seek to the commit after the new assignment, so what was read so far comes again.
+            self._lanes.clear()
+            return
         generation = self._shell.generation
         self._lanes = {p: lane for p, lane in self._lanes.items() if lane.generation == generation}
         by_partition: dict[int, list[Received]] = {}
@@ -77,25 +87,25 @@ class Worker:
         for partition, own in by_partition.items():
             if partition not in self._lanes:
                 self._lanes[partition] = await self._open(partition, generation)
-            try:
-                await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
-            except GapError as gap:
-                await self._explain(gap)
+            await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
+            await self._check_gaps()
         await self._save_due()
 
     async def _open(self, partition: int, generation: int) -> Lane:
         committed = await self._shell.committed(partition)
         progress = await self._progress_of(partition, committed)
+        begin = progress or await self._shell.log_starts(partition)
+        lane = open_lane(partition, generation, self._meter_settings, self._topic_ids[GPU_SAMPLES], begin)
+        lane.saved_at_s = monotonic_s()
         self._log.info(
             "partition opened",
             partition=partition,
             generation=generation,
-            offsets=progress.offsets if progress else None,
+            resumed=progress is not None,
+            offsets=lane.expected,
         )
-        lane = open_lane(partition, generation, self._meter_settings, self._topic_ids["gpu-samples"], progress)
-        lane.saved_at_s = monotonic_s()
         return lane
 
     async def _progress_of(self, partition: int, committed: Committed) -> Progress | None:
@@ -127,17 +137,29 @@ class Worker:
             except FencedError as error:
                 self._log.warning("partition lost", partition=partition, reason=str(error))
                 self._lanes.pop(partition, None)
+            else:
+                if not lane.committed:
+                    self._log.info("progress committed", partition=partition, offsets=saved.progress.offsets)
+                lane.committed = True
 
-    async def _explain(self, gap: GapError) -> None:
-        """Ends the process with what a gap means: records gone by retention, or a place lost in a rebalance."""
-        start = await self._shell.log_start(gap.topic, gap.partition)
+    async def _check_gaps(self) -> None:
+        """Ends the process where records are gone, or where the expected ones do not come."""
+        gaps = {(lane.partition, topic): gap for lane in self._lanes.values() for topic, gap in lane.gaps.items()}
+        self._gaps_since_s = {place: since for place, since in self._gaps_since_s.items() if place in gaps}
+        for place, gap in gaps.items():
+            await self._require_whole_log(gap)
+            since_s = self._gaps_since_s.setdefault(place, monotonic_s())
+            if monotonic_s() - since_s > _GAP_PATIENCE_S:
+                raise Retry(f"{gap}, for {_GAP_PATIENCE_S:.0f} s now; a restart reads on from the committed place")
+
+    async def _require_whole_log(self, gap: Gap) -> None:
+        start = (await self._shell.log_starts(gap.partition))[gap.topic]
         if start > gap.expected:
             raise Stop(
                 f"{gap}; the log now starts at {start}: records were deleted before they were metered "
                 "(log_truncated). Their time would be missing without a word, so nothing goes on; delete the consumer "
                 "group to begin anew"
-            ) from gap
-        raise Stop(f"{gap}, though the log still has it; a restart reads on from the committed place") from gap
+            )
 
     def _numbers(self) -> dict[int, dict[str, Any]]:
         return {partition: dict(lane.meter.metrics()) for partition, lane in list(self._lanes.items())}

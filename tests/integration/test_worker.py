@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def topics(own_kafka: LocalKafka) -> str:
     return own_kafka.bootstrap
 
 
-def _paced(sent: Iterator[fleet.Sent], per_second: int) -> Iterator[fleet.Sent]:
+def _paced(sent: Iterable[fleet.Sent], per_second: int) -> Iterator[fleet.Sent]:
     for number, message in enumerate(sent):
         if number % 100 == 99:
             time.sleep(100 / per_second)
@@ -48,22 +48,23 @@ def _finish(bootstrap: str, workers: list[harness.WorkerProcess], timeout_s: flo
 
 def test_worker_killed_gives_equal_rows(topics: str, tmp_path: Path) -> None:
     """kill -9 three times in mid-run: every row of an undisturbed run is there, and no two copies of a row differ."""
-    feeder = threading.Thread(
-        target=lambda: fleet.publish(topics, _paced(fleet.messages(6, 20, PARTITIONS), per_second=400)), daemon=True
-    )
-    feeder.start()
-    workers = []
+    sent = list(fleet.messages(6, 20, PARTITIONS))
+    part = len(sent) // 4
+    lives = []
     for life in range(3):
-        workers.append(harness.WorkerProcess(topics, tmp_path / f"{life}.log", GPUMETER_WORKER_INSTANCE="slot"))
-        workers[-1].wait_for("partition opened")
-        time.sleep(1.5)
-        workers[-1].kill()
-    workers.append(harness.WorkerProcess(topics, tmp_path / "last.log", GPUMETER_WORKER_INSTANCE="slot"))
-    feeder.join()
-    rows, copies = _finish(topics, workers)
-    assert workers[-1].terminate() == 0, workers[-1].tail()
-    resumed = [worker for worker in workers[1:] if '"offsets": {"gpu-samples"' in worker.log.read_text()]
-    assert resumed, "no life went on from a progress record, so nothing was tried"
+        slice_ = sent[life * part : (life + 1) * part]
+        feeder = threading.Thread(target=lambda s=slice_: fleet.publish(topics, _paced(s, per_second=400)), daemon=True)
+        feeder.start()
+        lives.append(harness.WorkerProcess(topics, tmp_path / f"{life}.log", GPUMETER_WORKER_INSTANCE="slot"))
+        lives[-1].wait_for("progress committed")
+        lives[-1].kill()
+        feeder.join()
+    fleet.publish(topics, sent[3 * part :])
+    lives.append(harness.WorkerProcess(topics, tmp_path / "last.log", GPUMETER_WORKER_INSTANCE="slot"))
+    rows, copies = _finish(topics, lives)
+    assert lives[-1].terminate() == 0, lives[-1].tail()
+    for life in lives[1:]:
+        assert '"resumed": true' in life.log.read_text(), "this life did not go on from a progress record"
     assert copies >= len(rows)
 
 
