@@ -25,7 +25,7 @@ from infra.sim.scenario_format import ScenarioError
 from infra.sim.traces import TraceError
 from stream_jobs.errors import Retry
 
-PLAIN_WIDTH = 132
+PLAIN_WIDTH = 150
 OK, NOT_SO, USAGE, OUTSIDE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 

@@ -151,8 +151,9 @@ def _state(pod: SimPod, run: SimContainer, now_us: int) -> Json:
 
 
 def changes(cluster: SimCluster) -> list[Change]:
-    """Everything the API server will do, in order of time."""
+    """Everything the API server will do, in order of time; nodes leave at the end, so nothing is metered after it."""
     found = [Change(cluster.start_us, "ADDED", NODES, node_object(node)) for node in cluster.nodes]
+    found += [Change(cluster.end_us, "DELETED", NODES, node_object(node)) for node in cluster.nodes]
     for pod in cluster.pods:
         found += _pod_changes(pod)
     return sorted(found, key=lambda change: change.time_us)

@@ -63,13 +63,14 @@ def test_deleted_pod_ends_what_it_still_ran() -> None:
 
 
 def test_changes_tell_a_life_in_order() -> None:
-    """A pod is added without a node, placed, changed at each start and end, marked and deleted."""
+    """A pod is added without a node, placed, changed at each start and end, marked and deleted; the node goes last."""
     node = SimNode("n1", 0, "boot", (GPU,))
     told = changes(SimCluster("c", 0, 100 * S, (node,), (RESTARTED,)))
     seen = [(change.time_us // S, change.type, change.resource) for change in told]
     middle = [(t, "MODIFIED", "pods") for t in (2, 3, 4, 20, 25, 40, 45)]
     first = [(0, "ADDED", "nodes"), (1, "ADDED", "pods"), (1, "MODIFIED", "pods")]
-    assert seen == first + middle + [(90, "MODIFIED", "pods"), (90, "DELETED", "pods")]
+    last = [(90, "MODIFIED", "pods"), (90, "DELETED", "pods"), (100, "DELETED", "nodes")]
+    assert seen == first + middle + last
     assert "nodeName" not in told[1].content["spec"]
     assert told[2].content["spec"]["nodeName"] == "n1"
 
