@@ -24,6 +24,7 @@ from .usage_rows import UsageMessage, decode_usage, together
 
 TABLE, PROGRESS = "usage_ledger", "sink_progress"
 _VIOLATED_CONSTRAINT = 469
+_LONGEST_READ_S = 0.2
 _LOG = log.logger("sink")
 
 
@@ -107,7 +108,7 @@ class Sink:
         """Reads and inserts until `stop`; then inserts what it has. Retry if the outside is away at the end."""
         self._state = "running"
         while not stop.is_set():
-            messages = self._reader.read(self._settings.read_messages, self._settings.flush_s / 5)
+            messages = self._reader.read(self._settings.read_messages, min(self._settings.flush_s / 5, _LONGEST_READ_S))
             self._gather(messages)
             if self._is_due():
                 self._flush_patiently(stop)
