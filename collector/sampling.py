@@ -116,7 +116,8 @@ def complete_to(states: Mapping[str, DeviceState]) -> int:
 def _read_device(
     before: DeviceState, answer: DeviceAnswer, now_us: int, flags: int
 ) -> tuple[DeviceReading, DeviceState]:
-    good = [sample for sample in answer.samples if 0 <= sample.points <= 100 and sample.time_us <= now_us + AHEAD_US]
+    possible = [s for s in answer.samples if 0 <= s.points <= 100 and s.time_us <= now_us + AHEAD_US]
+    good = list({sample.time_us: sample for sample in possible}.values())
     span = _span(before, good, now_us)
     used = [row for row in answer.processes if _is_possible(row, before.last_seen_us or 0, now_us)]
     listed = [row for row in answer.listed if 0 < row.pid <= LARGEST_PID]

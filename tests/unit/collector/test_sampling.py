@@ -91,6 +91,22 @@ def test_promise_goes_on_without_the_device() -> None:
     assert complete_to({"GPU-0": state}) == T + 585_000_000
 
 
+def test_samples_are_counted_once() -> None:
+    """A driver that repeats the last seen sample, or the same sample twice, adds nothing."""
+    end = T + 5_000_000
+    samples = sorted([*_every(T - PERIOD, end), *_every(T, end)])
+    reading, state = _read(Said(samples=samples), DeviceState(T, PERIOD), end)
+    assert (reading.sample_count, reading.sample_sum_points, state.period_us) == (25, 1250, PERIOD)
+
+
+def test_span_never_starts_before_the_promise() -> None:
+    """Samples older than what was promised since the device last answered are left out, and the cut is flagged."""
+    before = DeviceState(T, PERIOD, promised_us=T + 20_000_000)
+    reading, state = _read(Said(samples=_every(T, T + 30_000_000)), before, T + 30_000_000)
+    assert (reading.span_start_us, reading.span_end_us) == (T + 20_000_000, T + 30_000_000)
+    assert (reading.sample_count, reading.flags, state.promised_us) == (50, RING_OVERFLOW, T + 30_000_000)
+
+
 def test_zombie_rows_are_quarantined() -> None:
     """The rows that operators saw for dead processes are refused and counted, and the good one stays."""
     now = T + 5_000_000
