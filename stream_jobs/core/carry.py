@@ -37,6 +37,7 @@ class ClusterCarry(msgspec.Struct):
     """A cluster's clock of gpu-samples and its nodes at an offset."""
 
     cluster: str
+    heard_us: int
     clock_times_us: list[int]
     clock_offsets: list[int]
     gap_ends_us: list[int]

@@ -27,6 +27,8 @@ class ClusterState:
     closed_to: dict[tuple[str, str], int]
     clocks: dict[str, ClockIndex] = field(default_factory=lambda: {topic: ClockIndex() for topic in TOPICS})
     gaps: Gaps = field(default_factory=Gaps)
+    heard_us: int = 0
+    """Append time of its newest clock record, or of its first record while it has none."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
 
     def node(self, name: str) -> NodeState:
@@ -105,6 +107,7 @@ class ClusterState:
         clock = self.clocks[GPU_SAMPLES]
         return ClusterCarry(
             cluster=self.name,
+            heard_us=self.heard_us,
             clock_times_us=clock.times_us[-1:],
             clock_offsets=clock.offsets[-1:],
             gap_ends_us=list(self.gaps.ends_us),

@@ -27,7 +27,7 @@ from .window import NodeWindow
 MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
     "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "clocks_ignored",
-    "windows", "rows", "violations",
+    "windows", "rows", "violations", "clusters_forgotten",
 )  # fmt: skip
 
 
@@ -144,7 +144,7 @@ class PartitionMeter:
             raise ValueError(f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}")
         if headers.record == h.CLOCK:
             return self._clock(topic, record)
-        cluster = self._cluster(headers.cluster)
+        cluster = self._cluster(headers.cluster, record.append_us)
         if topic == GPU_SAMPLES and headers.record == h.READING:
             became = cluster.take_reading(headers, record.offset, decode_reading(record.payload))
             self.counts[f"readings_{became}"] += 1
@@ -167,14 +167,27 @@ class PartitionMeter:
         if not self.settings.simulated_time and clock.now_us > record.append_us + self.settings.ahead_us:
             self.counts["clocks_ignored"] += 1
             return
-        moved = self._cluster(clock.cluster).take_clock(topic, clock.now_us, record.offset)
+        cluster = self._cluster(clock.cluster, record.append_us)
+        cluster.heard_us = record.append_us
+        moved = cluster.take_clock(topic, clock.now_us, record.offset)
+        self._forget_lost_clusters(record.append_us)
         if moved and clock.now_us - self._checkpoint_us >= self.settings.checkpoint_us:
             self._checkpoint_us = clock.now_us
             clusters = [c.carry() for c in self._clusters.values()]
             self._checkpoints.append(Carry(self.position[GPU_SAMPLES], clusters, []))
 
-    def _cluster(self, name: str) -> ClusterState:
-        return self._clusters.setdefault(name, ClusterState(name, self.settings, self._closed_to))
+    def _cluster(self, name: str, heard_us: int) -> ClusterState:
+        known = self._clusters.get(name)
+        if known is None:
+            known = self._clusters[name] = ClusterState(name, self.settings, self._closed_to, heard_us=heard_us)
+        return known
+
+    def _forget_lost_clusters(self, append_us: int) -> None:
+        """Drops clusters that have had no clock for the reach, e.g. a mistyped name, lest progress waits for them."""
+        lost = [n for n, c in self._clusters.items() if append_us - c.heard_us > self.settings.reach_us]
+        for name in lost:
+            del self._clusters[name]
+            self.counts["clusters_forgotten"] += 1
 
     def _directory(self, window: NodeWindow) -> Directory:
         """The pods of a window's node, made anew only when they are others than at its last window."""
@@ -189,7 +202,7 @@ class PartitionMeter:
         self.position = {topic: progress.offsets[topic] for topic in TOPICS}
         self._closed_to = {(cluster, node): closed for cluster, node, closed in carry.closed_to_us}
         for saved in carry.clusters:
-            self._cluster(saved.cluster).restore(saved)
+            self._cluster(saved.cluster, saved.heard_us).restore(saved)
         self._checkpoints = [carry]
 
 

@@ -17,6 +17,8 @@ class MeterSettings:
     """A node's first window starts no earlier than this before the clock; older readings are late."""
     ahead_us: int = 60_000_000
     """An assertion or a clock record this far ahead of what it is judged by is not believed."""
+    reach_us: int = 518_400_000_000
+    """A cluster without a clock record for this long (append time) is forgotten; less than the log's retention."""
     simulated_time: bool = False
     """Append times say nothing about event times: do not judge clock records by them."""
     clock_key: bytes = b""

@@ -1,0 +1,61 @@
+"""Garbage on the input topics: refused with a reason, and the rows are those of the log without it."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.headers import Headers, encode_headers
+from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from stream_jobs.core.meter import LogRecord, PartitionMeter
+from tests.property.drive import SETTINGS, SOURCE, content, run
+from tests.property.workload import make_log
+
+TOPICS = st.sampled_from((GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS))
+PAYLOADS = {topic: [r.payload for r in records] for topic, records in make_log(3, nodes=1, minutes=2).items()}
+RECORDS = st.sampled_from(("reading", "snapshot", "pod", "node", "clock", "x", ""))
+
+
+@st.composite
+def damaged(draw):
+    """A topic, a record name and a payload: a real one with some bytes changed, cut or replaced."""
+    topic = draw(TOPICS)
+    payload = bytearray(draw(st.sampled_from(PAYLOADS[draw(TOPICS)])))
+    for at, value in draw(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=6)):
+        payload[at % len(payload)] = value
+    return topic, draw(RECORDS), bytes(payload[: draw(st.integers(0, len(payload)))])
+
+
+@settings(max_examples=200, deadline=None)
+@given(damaged())
+def test_damaged_record_is_taken_or_refused_with_a_reason(case: tuple) -> None:
+    """No bytes stop the meter: a record is taken, or refused with words."""
+    topic, record, payload = case
+    meter = PartitionMeter(SETTINGS, SOURCE)
+    headers = Headers(record=record, cluster="c", node="n0", boot_id="b")
+    refused = meter.feed(topic, [LogRecord(0, 0, encode_headers(headers), payload)])
+    assert all(r.detail for r in refused)
+    meter.close_ready()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(("record", "cluster", "seq", "epoch_us", "odd")), st.binary(max_size=9) | st.none())
+    )
+)
+def test_damaged_headers_are_refused_with_a_reason(headers: list) -> None:
+    """Missing, doubled or unreadable headers are refused with words."""
+    refused = PartitionMeter(SETTINGS, SOURCE).feed(GPU_SAMPLES, [LogRecord(0, 0, headers, b"")])
+    assert all(r.detail for r in refused)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 1000), st.lists(damaged(), min_size=1, max_size=8))
+def test_garbage_leaves_the_other_rows_alone(seed: int, cases: list) -> None:
+    """Rows of a log are the same with garbage of an unknown record put in front of it."""
+    log = make_log(seed)
+    dirty = {}
+    for topic, records in log.items():
+        junk = [(encode_headers(Headers(record="x", cluster="c", node="n0")), p) for t, _, p in cases if t == topic]
+        rows = [*junk, *((r.headers, r.payload) for r in records)]
+        dirty[topic] = [LogRecord(i, 0, headers, payload) for i, (headers, payload) in enumerate(rows)]
+    assert content(run(dirty)[0]) == content(run(log)[0])

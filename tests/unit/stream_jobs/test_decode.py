@@ -1,0 +1,69 @@
+"""Payloads that cannot be true are refused with column, row and value."""
+
+import numpy as np
+import pytest
+
+from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, DecodeError, decode_reading, encode_reading
+
+
+def columns(device: dict[str, object] | None = None, process: dict[str, object] | None = None) -> bytes:
+    """A payload of one GPU and one process with some values changed."""
+    values = dict.fromkeys(DEVICE_SCHEMA.names, 0) | {
+        "gpu_uuid": "GPU-1",
+        "gpu_model": "T",
+        "read_us": 10_000_000,
+        "span_start_us": 5_000_000,
+        "span_end_us": 10_000_000,
+        "sample_count": 30,
+        "sample_sum_points": 600,
+    }
+    row = dict.fromkeys(PROCESS_SCHEMA.names, 0) | {"pid": 7, "sm_util_points": 20}
+    text = ("gpu_uuid", "gpu_model")
+    parts = []
+    for schema, cells in ((DEVICE_SCHEMA, values | (device or {})), (PROCESS_SCHEMA, row | (process or {}))):
+        types = {f.name: object if f.name in text else f.type.to_pandas_dtype() for f in schema}
+        parts.append({name: np.array([cells[name]], types[name]) for name in schema.names})
+    return encode_reading(*parts)
+
+
+def test_decode_gives_back_what_was_encoded() -> None:
+    """A payload round-trips."""
+    device, process = decode_reading(columns())
+    assert device["gpu_uuid"].tolist() == ["GPU-1"]
+    assert process["pid"].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("device", "process", "words"),
+    [
+        ({"span_end_us": 4_000_000}, {}, "span_end_us = 4000000: before span_start_us"),
+        ({"span_end_us": 500_000_000}, {}, "a span above"),
+        ({"span_start_us": -5}, {}, "span_start_us = -5"),
+        ({"sample_count": -1}, {}, "sample_count = -1"),
+        ({"sample_sum_points": 3001}, {}, "sample_sum_points = 3001"),
+        ({"energy_end_mj": -9}, {}, "energy_end_mj = -9"),
+        ({}, {"device_row": 3}, "device_row = 3: outside the 1 device rows"),
+        ({}, {"sm_util_points": 37100}, "sm_util_points = 37100"),
+        ({}, {"pid": 0}, "pid = 0: not a process id"),
+        ({}, {"memory_used_bytes": -2}, "memory_used_bytes = -2"),
+    ],
+)
+def test_decode_refuses_what_cannot_be_true(device: dict, process: dict, words: str) -> None:
+    """An impossible value is refused with its column, row and value."""
+    with pytest.raises(DecodeError, match=words):
+        decode_reading(columns(device, process))
+
+
+@pytest.mark.parametrize("payload", [b"", b"{}", bytes(200), columns()[:-300]])
+def test_decode_refuses_torn_payloads(payload: bytes) -> None:
+    """Bytes that are no pair of Arrow streams are refused, never half read."""
+    with pytest.raises(DecodeError):
+        decode_reading(payload)
+
+
+def test_decode_refuses_two_rows_of_one_process() -> None:
+    """A pid with two rows of one reading would be counted twice."""
+    device, process = decode_reading(columns())
+    doubled = {name: np.concatenate([column, column]) for name, column in process.items()}
+    with pytest.raises(DecodeError, match="two rows"):
+        decode_reading(encode_reading(device, doubled))
