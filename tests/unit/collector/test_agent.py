@@ -212,6 +212,7 @@ def test_agent_full_queue_is_a_gap_in_the_sequence(rig: Any) -> None:
     """While the queue is full readings go on; their numbers are used, and a lost snapshot is followed by another."""
     one = rig(60)
     one.clock.at[11] = lambda: setattr(one.outlet, "full", True)
+    one.clock.at[13] = lambda: setattr(one.library.gpus[0], "compute", [(7, 1, 0, 0), (8, 1, 0, 0)])
     one.clock.at[31] = lambda: setattr(one.outlet, "full", False)
     one.agent.run()
     assert [sent.headers.seq for sent in one.outlet.of(READING)] == [1, 2, 3, 8, 9, 10, 11, 12, 13]
