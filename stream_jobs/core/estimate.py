@@ -61,12 +61,18 @@ def shares(span_us: Ints, count: Ints, total: Ints, reading: Ints, util: Ints) -
     return Shares(rows_reading, rows_source, us, cumulative_by(rows_reading, us))
 
 
+PRIOR_US = 300_000_000
+"""Half a sample of prior evidence in five minutes. Half a sample a reading made the intervals of low use too wide:
+on the GenTD26 trace two deviations held the truth in 98.3 % of pod-hours instead of 95."""
+
+
 def sampling_variance(us: Ints, span_us: Ints, count: Ints) -> Ints:
     """Binomial variance (us squared) of a share estimated from `count` samples of a span.
 
-    span^2 p(1-p)/n with p = (share n + 1/2)/(n + 1), so that a share of 0 or 1 still has one. Floats only in here:
-    variance is an estimate, and each row is rounded by itself, so sums do not depend on order.
+    span^2 p(1-p)/n with p = (share n + a/2)/(n + a) and a = span / 300 s, so that a share of 0 or 1 still has one.
+    Floats only in here: variance is an estimate, and each row is rounded by itself, so sums do not depend on order.
     """
-    span, n = span_us.astype(np.float64), count.astype(np.float64)
-    p = (us / np.maximum(span, 1.0) * n + 0.5) / (n + 1.0)
-    return np.rint(span * span * p * (1.0 - p) / np.maximum(n, 1.0)).astype(np.int64)
+    span, n = span_us.astype(np.float64), np.maximum(count, 1).astype(np.float64)
+    a = span / PRIOR_US
+    p = (us / np.maximum(span, 1.0) * n + a / 2) / (n + a)
+    return np.rint(span * span * p * (1.0 - p) / n).astype(np.int64)
