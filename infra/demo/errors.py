@@ -3,3 +3,7 @@
 
 class DemoError(RuntimeError):
     """A part of the demo ended or stood still; says which, where its log is and how that ends."""
+
+
+class Busy(DemoError):
+    """Another demo holds the directory."""

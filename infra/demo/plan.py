@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.demo.errors import DemoError
+from infra.demo.errors import Busy
 
 
 class Plan(NamedTuple):
@@ -53,11 +53,11 @@ class Plan(NamedTuple):
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Only one demo at a time in a directory; DemoError where another runs there."""
+    """Only one demo at a time in a directory; Busy where another runs there."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"another demo runs in {out}; wait for it, stop it, or name another --out") from None
+            raise Busy(f"another demo runs in {out}; wait for it, stop it, or name another --out") from None
         yield

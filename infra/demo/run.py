@@ -51,8 +51,10 @@ class Demo:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with self._stages.stage("stop", "everything stopped"):
-            self._running.close()
+        if self._bootstrap:
+            with self._stages.stage("stop", "everything stopped"):
+                self._running.close()
+        self._running.close()
         if kind is None and not self._plan.live:
             shutil.rmtree(self._plan.kafka, ignore_errors=True)
 

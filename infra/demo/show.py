@@ -14,7 +14,7 @@ from types import FrameType
 from rich.console import Console
 
 from infra.broker.errors import BrokerError
-from infra.demo.errors import DemoError
+from infra.demo.errors import Busy, DemoError
 from infra.demo.picture import save_picture
 from infra.demo.plan import Plan
 from infra.demo.report import print_report
@@ -60,8 +60,8 @@ def run(plan: Plan, said: Console, tell: Callable[[Result], None]) -> int:
         tell(result)
     except KeyboardInterrupt:
         said.print("interrupted; nothing is left running")
-        return INTERRUPTED
-    except (ScenarioError, TraceError) as error:
+        return OK if plan.live else INTERRUPTED
+    except (ScenarioError, TraceError, Busy) as error:
         return _failed(str(error), USAGE)
     except (BrokerError, Retry) as error:
         return _failed(str(error), OUTSIDE)
@@ -71,7 +71,7 @@ def run(plan: Plan, said: Console, tell: Callable[[Result], None]) -> int:
 
 
 def _failed(text: str, code: int) -> int:
-    Console(stderr=True).print(f"gpumeter demo: {text}", markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"gpumeter demo: {text}", markup=False, emoji=False, highlight=False, soft_wrap=True)
     return code
 
 
