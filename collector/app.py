@@ -14,7 +14,7 @@ from .metrics import AgentMetrics
 from .procfs import INIT_PID_NAMESPACE, ProcFs
 from .publish import Outlet, Publisher
 from .roster import Roster
-from .settings import AgentSettings, shown
+from .settings import AgentSettings, leave_mps_enumeration, shown
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = N
     logger.info("settings %s", shown(settings))
     proc = ProcFs(settings.proc_path)
     _check_pid_namespace(proc, settings)
+    leave_mps_enumeration()
     driver = Driver()
     kubelet = Kubelet(settings.kubelet_socket, settings.kubelet_timeout_us / 1e6, driver.uuid_of)
     sources = Sources(

@@ -96,6 +96,11 @@ def agent_settings() -> AgentSettings:
     return settings_from(os.environ, AgentSettings)  # noqa: TID251 this is the settings module
 
 
+def leave_mps_enumeration() -> None:
+    """Unsets NVML_MPS_DEVICE_ENUMERATION, under which handles are not physical GPUs and most calls fail (nvml.h)."""
+    os.environ.pop("NVML_MPS_DEVICE_ENUMERATION", None)  # noqa: TID251 this is the settings module
+
+
 def shown(settings: msgspec.Struct) -> dict[str, Any]:
     """Effective settings as they may be logged: secrets masked."""
     values = msgspec.structs.asdict(settings)

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from infra.broker import topics
 from infra.broker.kafka import LocalKafka
@@ -66,11 +66,7 @@ def measure(seconds: int, metrics_port: int = 0) -> dict[str, float | int | str]
 def _run_agent(
     cluster: SimCluster, files: NodeFiles, bootstrap: str, folder: Path, seconds: int, metrics_port: int
 ) -> dict[str, float | int | str]:
-    processes = [process for pod in cluster.pods for container in pod.containers for process in container.processes]
-    gpus = [
-        {"uuid": gpu.uuid, "pids": [process.pid for process in processes if process.gpu_uuid == gpu.uuid]}
-        for gpu in cluster.nodes[0].gpus
-    ]
+    gpus = _gpus(cluster)
     (folder / "gpus.json").write_text(json.dumps(gpus))
     settings = {
         "GPUMETER_CLUSTER": cluster.name,
@@ -81,7 +77,28 @@ def _run_agent(
         "GPUMETER_KUBELET_SOCKET": str(files.root / "kubelet.sock"),
         "GPUMETER_METRICS_PORT": str(metrics_port),
     }
-    environment = _environment(folder) | settings
+    figures = _measure_process(folder, _environment(folder) | settings, seconds)
+    return figures | {
+        "metrics_port": metrics_port,
+        "seconds": seconds,
+        "gpus": len(gpus),
+        "processes": sum(len(gpu["pids"]) for gpu in gpus),
+        "target_cpu_pct_of_core": TARGET_PCT,
+        "target_rss_mib": TARGET_MIB,
+    }
+
+
+def _gpus(cluster: SimCluster) -> list[dict[str, Any]]:
+    """UUID and pids of each GPU, for the replayed driver."""
+    processes = [process for pod in cluster.pods for container in pod.containers for process in container.processes]
+    return [
+        {"uuid": gpu.uuid, "pids": [process.pid for process in processes if process.gpu_uuid == gpu.uuid]}
+        for gpu in cluster.nodes[0].gpus
+    ]
+
+
+def _measure_process(folder: Path, environment: dict[str, str], seconds: int) -> dict[str, float | int | str]:
+    """Starts the agent, lets it warm up, and takes its CPU time and memory over `seconds`."""
     command = [sys.executable, "-m", "infra.bench.agent_process", str(folder / "gpus.json"), str(folder / "spent.json")]
     # As installed: with bytecode, which a first import writes.
     subprocess.run(
@@ -109,12 +126,6 @@ def _run_agent(
         "peak_rss_mib": round(end.peak_mib, 1),
         "cpu_pct_with_driver": round(gross_pct, 3),
         "driver_pct_of_core": round(spent_pct, 3),
-        "metrics_port": metrics_port,
-        "seconds": seconds,
-        "gpus": len(gpus),
-        "processes": len(processes),
-        "target_cpu_pct_of_core": TARGET_PCT,
-        "target_rss_mib": TARGET_MIB,
     }
 
 

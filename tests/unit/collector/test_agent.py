@@ -1,5 +1,6 @@
 """The agent's loop over a scripted driver and real files, with an outlet that keeps what it is given."""
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -271,3 +272,13 @@ def test_agent_refuses_a_foreign_pid_namespace(tmp_path: Path) -> None:
     settings = AgentSettings(cluster="c", node="n", bootstrap_servers="none:1", proc_path=str(tmp_path))
     with pytest.raises(Stop, match="hostPID"):
         build_agent(settings, Clock(1), Outlet())
+
+
+def test_agent_leaves_mps_enumeration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable under which NVML's handles are not physical GPUs is gone before the driver is started."""
+    monkeypatch.setenv("NVML_MPS_DEVICE_ENUMERATION", "1")
+    (tmp_path / "sys" / "kernel" / "random").mkdir(parents=True)
+    (tmp_path / "sys" / "kernel" / "random" / "boot_id").write_text("b\n")
+    settings = AgentSettings(cluster="c", node="n", bootstrap_servers="none:1", proc_path=str(tmp_path))
+    build_agent(settings, Clock(1), Outlet())
+    assert "NVML_MPS_DEVICE_ENUMERATION" not in os.environ
