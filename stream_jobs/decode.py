@@ -64,7 +64,7 @@ def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
     process = _columns(source, "process", PROCESS_SCHEMA)
     _check_device(device)
     _check_process(process, len(device["read_us"]))
-    return device, process
+    return _without_mig_parents(device, process)
 
 
 def encode_reading(device: Columns, process: Columns) -> bytes:
@@ -127,6 +127,20 @@ def _check_process(process: Columns, devices: int) -> None:
     _refuse("process", process, "pid", process["pid"] <= 0, "not a process id")
     if row.size and int(np.bincount(row).max()) > MAX_NAMED:
         raise DecodeError(f"process rows: more than {MAX_NAMED} processes on one GPU")
-    keys = list(zip(row.tolist(), process["pid"].tolist(), strict=True))
+    keys = list(zip(row.tolist(), process["pid"].tolist(), process["start_ticks"].tolist(), strict=True))
     if len(set(keys)) != len(keys):
-        raise DecodeError("process rows: a pid has two rows of one device row")
+        raise DecodeError("process rows: a process (pid, start_ticks) has two rows of one device row")
+
+
+def _without_mig_parents(device: Columns, process: Columns) -> tuple[Columns, Columns]:
+    """A GPU in MIG mode is metered by its instances; its own row beside theirs would count the hardware twice."""
+    names = device["gpu_uuid"].astype(str)
+    instance = np.char.startswith(names, "MIG-") if names.size else np.zeros(0, bool)
+    if not instance.any():
+        return device, process
+    keep = instance | (device["mig_mode"] != 1)
+    number = np.cumsum(keep) - 1
+    mine = keep[process["device_row"]]
+    kept = {name: column[mine] for name, column in process.items()}
+    kept["device_row"] = number[kept["device_row"]].astype(np.int32)
+    return {name: column[keep] for name, column in device.items()}, kept

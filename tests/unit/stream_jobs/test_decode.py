@@ -67,3 +67,25 @@ def test_decode_refuses_two_rows_of_one_process() -> None:
     doubled = {name: np.concatenate([column, column]) for name, column in process.items()}
     with pytest.raises(DecodeError, match="two rows"):
         decode_reading(encode_reading(device, doubled))
+
+
+def test_decode_meters_a_mig_gpu_by_its_instances() -> None:
+    """The row of a GPU in MIG mode is left out beside its instances' rows, and process rows still point at theirs."""
+    device, process = decode_reading(columns({"mig_mode": 1, "gpu_uuid": "GPU-1"}, {"pid": 5}))
+    instance, own = decode_reading(columns({"mig_mode": 1, "gpu_uuid": "MIG-1"}, {"pid": 6}))
+    own["device_row"] = own["device_row"] + 1
+    both = encode_reading(
+        {name: np.concatenate([device[name], instance[name]]) for name in device},
+        {name: np.concatenate([process[name], own[name]]).astype(process[name].dtype) for name in process},
+    )
+    device, process = decode_reading(both)
+    assert device["gpu_uuid"].tolist() == ["MIG-1"]
+    assert (process["pid"].tolist(), process["device_row"].tolist()) == ([6], [0])
+
+
+def test_decode_takes_a_pid_that_was_used_twice_in_a_span() -> None:
+    """One pid with two start times is two processes."""
+    device, process = decode_reading(columns())
+    two = {name: np.concatenate([column, column]) for name, column in process.items()}
+    two["start_ticks"] = np.array([1, 2], np.int64)
+    assert decode_reading(encode_reading(device, two))[1]["start_ticks"].tolist() == [1, 2]
