@@ -2,7 +2,8 @@
 
 A reading is self-contained: both ends of its span and of its energy counter. Every device of the node has a row in
 every reading, also when its calls failed: the list of devices and the driver's answers are data. `*_status` is the
-NVML return code of the call, and its value counts only where that is 0. A GPU in MIG mode has a row, and each of its instances has its own.
+NVML return code of the call, and its value counts only where that is 0.
+A GPU in MIG mode has a row, and each of its instances has its own.
 """
 
 from .columns import Column

@@ -18,41 +18,44 @@ if TYPE_CHECKING:
 _GROUP = "gpumeter-sink"
 
 
+Brokers = Annotated[
+    str, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses, host:port, comma between them.")
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GPUMETER_CLICKHOUSE_URL",
+        help="A ClickHouse server, http(s)://user:password@host:port/database. Without it: the embedded engine.",
+    ),
+]
+Directory = Annotated[
+    Path, typer.Option(envvar="GPUMETER_LEDGER_DIRECTORY", help="Directory of the embedded ledger; made if absent.")
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        min=0, max=65535, envvar="GPUMETER_FRONT_PORT", help="Port of the embedded engine's front on 127.0.0.1; 0: any."
+    ),
+]
+FlushSeconds = Annotated[float, typer.Option(min=0.01, envvar="GPUMETER_SINK_FLUSH_S", help="Longest time rows wait.")]
+FlushRows = Annotated[int, typer.Option(min=1, envvar="GPUMETER_SINK_FLUSH_ROWS", help="Rows of a block.")]
+FromBeginning = Annotated[
+    bool, typer.Option("--from-beginning", help="Read the whole topic again; rows that are there stay as they are.")
+]
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Go on where messages left the log before they reached the ledger.")
+]
+
+
 def sink(
-    bootstrap_servers: Annotated[
-        str, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses, host:port, comma between them.")
-    ] = "127.0.0.1:9092",
-    url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GPUMETER_CLICKHOUSE_URL",
-            help="A ClickHouse server, http(s)://user:password@host:port/database. Without it: the embedded engine.",
-        ),
-    ] = None,
-    directory: Annotated[
-        Path, typer.Option(envvar="GPUMETER_LEDGER_DIRECTORY", help="Directory of the embedded ledger; made if absent.")
-    ] = Path("build/demo/ledger"),
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            envvar="GPUMETER_FRONT_PORT",
-            help="Port of the embedded engine's HTTP front on 127.0.0.1; 0: any.",
-        ),
-    ] = 0,
-    flush_s: Annotated[
-        float, typer.Option(min=0.01, envvar="GPUMETER_SINK_FLUSH_S", help="Longest time rows wait.")
-    ] = 0.5,
-    flush_rows: Annotated[
-        int, typer.Option(min=1, envvar="GPUMETER_SINK_FLUSH_ROWS", help="Rows of a block.")
-    ] = 50_000,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Read the whole topic again; rows that are there stay as they are.")
-    ] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on where messages left the log before they reached the ledger.")
-    ] = False,
+    bootstrap_servers: Brokers = "127.0.0.1:9092",
+    url: Url = None,
+    directory: Directory = Path("build/demo/ledger"),
+    port: Port = 0,
+    flush_s: FlushSeconds = 0.5,
+    flush_rows: FlushRows = 50_000,
+    from_beginning: FromBeginning = False,
+    accept_loss: AcceptLoss = False,
 ) -> None:
     """Write closed windows from gpu-usage into the ledger, until SIGTERM.
 

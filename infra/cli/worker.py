@@ -7,33 +7,35 @@ from typing import Annotated
 
 import typer
 
+Brokers = Annotated[
+    str | None, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses. Default 127.0.0.1:9092.")
+]
+Group = Annotated[str | None, typer.Option(envvar="GPUMETER_WORKER_GROUP", help="Consumer group. Default gpumeter.")]
+Instance = Annotated[
+    str | None,
+    typer.Option(envvar="GPUMETER_WORKER_INSTANCE", help="Slot name (static membership), so that a restart is quick."),
+]
+SimulatedTime = Annotated[
+    bool | None,
+    typer.Option("--simulated-time/--real-time", envvar="GPUMETER_SIMULATED_TIME", help="Event time is simulated."),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(envvar="GPUMETER_WORKER_METRICS_PORT", help="Prometheus page on 127.0.0.1; 0 or absent: none."),
+]
+ProgressSeconds = Annotated[
+    float | None,
+    typer.Option(envvar="GPUMETER_WORKER_PROGRESS_S", help="Seconds between progress records. Default 10."),
+]
+
 
 def worker(
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses. Default 127.0.0.1:9092."),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(envvar="GPUMETER_WORKER_GROUP", help="Consumer group. Default gpumeter.")
-    ] = None,
-    instance: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GPUMETER_WORKER_INSTANCE", help="Slot name (static membership), so that a restart is quick."
-        ),
-    ] = None,
-    simulated_time: Annotated[
-        bool | None,
-        typer.Option("--simulated-time/--real-time", envvar="GPUMETER_SIMULATED_TIME", help="Event time is simulated."),
-    ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(envvar="GPUMETER_WORKER_METRICS_PORT", help="Prometheus page on 127.0.0.1; 0 or absent: none."),
-    ] = None,
-    progress_s: Annotated[
-        float | None,
-        typer.Option(envvar="GPUMETER_WORKER_PROGRESS_S", help="Seconds between progress records. Default 10."),
-    ] = None,
+    bootstrap_servers: Brokers = None,
+    group: Group = None,
+    instance: Instance = None,
+    simulated_time: SimulatedTime = None,
+    metrics_port: MetricsPort = None,
+    progress_s: ProgressSeconds = None,
 ) -> None:
     """Meter: read the input topics, close windows, publish them to gpu-usage; until SIGTERM.
 

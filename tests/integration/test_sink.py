@@ -1,69 +1,27 @@
 """The sink on a real Kafka and the real engine: exact through kill -9, garbage, replay, absence of ClickHouse."""
 
 import json
-import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from infra.broker.child import spawn
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from infra.front.engine import Engine
-from infra.front.place import live_front, status_of
 from infra.front.server import Front
 from schemas.deadletters import decode_dead_letter
 from schemas.headers import Headers, encode_headers
 from schemas.names import DEAD_LETTERS, GPU_USAGE
-from schemas.usage import USAGE_COLUMNS
-from stream_jobs.ledger import ENGINE, open_ledger
-from stream_jobs.publish import Outgoing, Publisher
+from stream_jobs.ledger import ENGINE
 from tests.integration.harness import read_all, wait_until
-from tests.ledger_rows import headers, ledger_in, payload, pod, row
+from tests.integration.sinks import SinkProcess, ask, content, drop, publish, usage
+from tests.ledger_rows import headers, ledger_in, payload, row
 
 pytestmark = pytest.mark.needs_broker
-CONTENT = ", ".join(column.name for column in USAGE_COLUMNS)
-
-
-class SinkProcess:
-    """A `gpumeter sink` process over a directory."""
-
-    def __init__(self, bootstrap: str, directory: Path, *options: str) -> None:
-        self.directory = directory
-        self.log = directory.parent / f"sink-{time.monotonic_ns()}.log"
-        argv = [sys.executable, "-m", "infra.cli.main", "sink", "--bootstrap-servers", bootstrap]
-        self.process = spawn([*argv, "--directory", str(directory), "--flush-s", "0.05", *options], log=self.log)
-
-    def status(self) -> dict[str, Any]:
-        """What it says it has done; empty while it does not answer."""
-        url = live_front(self.directory)
-        return (status_of(url) if url else None) or {}
-
-    def wait_for_offsets(self, wanted: dict[str, int], timeout_s: float = 40.0) -> None:
-        """Returns when the ledger has everything below the offsets."""
-        wait_until(
-            lambda: self.status().get("next_offsets") == wanted, timeout_s, lambda: f"{self.status()} {self.text()}"
-        )
-
-    def kill(self) -> None:
-        """Kill -9."""
-        self.process.kill()
-        self.process.wait()
-
-    def end(self) -> int:
-        """SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
-
-    def text(self) -> str:
-        """Its log."""
-        return self.log.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -78,63 +36,19 @@ def kafka(broker: str) -> Iterator[str]:
     """Bootstrap servers of the broker with empty topics of two partitions."""
     apply(broker, partitions=2)
     yield broker
-    _drop(broker)
-
-
-def _drop(broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker})
-    for future in admin.delete_topics([GPU_USAGE, DEAD_LETTERS], operation_timeout=20).values():
-        future.result(20)
-    wait_until(lambda: not {GPU_USAGE, DEAD_LETTERS} & admin.list_topics(timeout=10).topics.keys(), 20, str)
-
-
-def _publish(
-    bootstrap: str, messages: Sequence[tuple[int, list[tuple[str, bytes]], bytes]], pause_s: float = 0
-) -> None:
-    publisher = Publisher(bootstrap, "test")
-    for partition, head, body in messages:
-        publisher.send(Outgoing(GPU_USAGE, partition, b"c1/n1", head, body))
-        if pause_s:
-            time.sleep(pause_s)
-    publisher.flush()
-
-
-def _usage(count: int, first: int = 0) -> list[tuple[int, list[tuple[str, bytes]], bytes]]:
-    """`count` messages over two partitions, each a window of a GPU with three holders."""
-    found = []
-    for number in range(first, first + count):
-        gpu = {"gpu_uuid": f"GPU-{number % 2}"}
-        rows = [
-            pod("a", number, charged_us=20_000_000, used_us=number, flags=["x"], **gpu),
-            pod("b", number, charged_us=30_000_000, used_us=None, **gpu),
-            row(number, charged_us=10_000_000, **gpu),
-        ]
-        found.append((number % 2, headers(), payload(rows)))
-    return found
-
-
-def _ledger(directory: Path, sql: str) -> list[tuple[Any, ...]]:
-    opened = open_ledger(directory=directory, read_only=True)
-    try:
-        return opened.query(sql)
-    finally:
-        opened.close()
-
-
-def _content(directory: Path) -> list[tuple[Any, ...]]:
-    return _ledger(directory, f"SELECT {CONTENT}, out_partition, out_offset FROM usage_ledger FINAL ORDER BY ALL")
+    drop(broker)
 
 
 def test_sink_killed_gives_equal_rows(kafka: str, tmp_path: Path) -> None:
     """kill -9 three times in mid-run: the rows equal those of an undisturbed sink, none is missing and none doubled."""
     ledger = tmp_path / "killed"
-    messages = _usage(600)
+    messages = usage(600)
     for life in range(3):
         sink = SinkProcess(kafka, ledger)
         own = messages[life * 200 : life * 200 + 200]
-        _publish(kafka, own[:40])
+        publish(kafka, own[:40])
         wait_until(lambda s=sink: s.status().get("rows", 0) > 0, 40, sink.text)
-        _publish(kafka, own[40:], pause_s=0.002)
+        publish(kafka, own[40:], pause_s=0.002)
         sink.kill()
         assert (ledger / "front.json").exists()
     last = SinkProcess(kafka, ledger)
@@ -144,17 +58,15 @@ def test_sink_killed_gives_equal_rows(kafka: str, tmp_path: Path) -> None:
     calm.wait_for_offsets({"0": 300, "1": 300})
     assert calm.end() == 0
     assert "where the ledger is" in last.text()
-    assert _content(ledger) == _content(tmp_path / "calm")
-    assert _ledger(ledger, "SELECT count(), uniqExact(out_partition, out_offset) FROM usage_ledger FINAL") == [
-        (1800, 600)
-    ]
-    assert _ledger(ledger, "SELECT count() FROM differing_copies") == [(0,)]
-    assert _ledger(ledger, "SELECT count() FROM conservation_violations") == [(0,)]
+    assert content(ledger) == content(tmp_path / "calm")
+    assert ask(ledger, "SELECT count(), uniqExact(out_partition, out_offset) FROM usage_ledger FINAL") == [(1800, 600)]
+    assert ask(ledger, "SELECT count() FROM differing_copies") == [(0,)]
+    assert ask(ledger, "SELECT count() FROM conservation_violations") == [(0,)]
 
 
 def test_garbage_goes_to_dead_letters(kafka: str, tmp_path: Path) -> None:
     """Each kind of garbage becomes a dead letter with its reason and origin; the rows around it arrive."""
-    good = _usage(4)
+    good = usage(4)
     year_1970 = payload([row(), row(window_start_us=0, window_end_us=60_000_000)])
     nulls = [row() | {"charged_us": 1}]
     garbage = [
@@ -167,13 +79,13 @@ def test_garbage_goes_to_dead_letters(kafka: str, tmp_path: Path) -> None:
         (1, headers(), year_1970, "constraint"),
     ]
     mixed = [good[0], *(g[:3] for g in garbage[:4]), *good[1:3], *(g[:3] for g in garbage[4:]), good[3]]
-    _publish(kafka, mixed)
+    publish(kafka, mixed)
     sink = SinkProcess(kafka, tmp_path / "ledger", "--flush-s", "1")
     reached = {str(p): sum(1 for m in mixed if m[0] == p) for p in (0, 1)}
     sink.wait_for_offsets(reached)
     assert sink.status()["dead_letters"] == len(garbage)
     assert sink.end() == 0
-    assert _ledger(tmp_path / "ledger", "SELECT count() FROM usage_ledger FINAL") == [(12,)]
+    assert ask(tmp_path / "ledger", "SELECT count() FROM usage_ledger FINAL") == [(12,)]
     letters = [decode_dead_letter(m.value() or b"") for m in read_all(kafka, [DEAD_LETTERS])]
     assert sorted(letter.reason for letter in letters) == sorted(g[3] for g in garbage)
     assert {letter.topic for letter in letters} == {GPU_USAGE}
@@ -183,31 +95,31 @@ def test_garbage_goes_to_dead_letters(kafka: str, tmp_path: Path) -> None:
 def test_replay_changes_nothing(kafka: str, tmp_path: Path) -> None:
     """Reading the whole topic again, and each message published twice, gives the same rows as once."""
     ledger = tmp_path / "ledger"
-    _publish(kafka, _usage(50))
+    publish(kafka, usage(50))
     sink = SinkProcess(kafka, ledger)
     sink.wait_for_offsets({"0": 25, "1": 25})
     assert sink.end() == 0
-    before = _content(ledger)
-    _publish(kafka, _usage(50))
+    before = content(ledger)
+    publish(kafka, usage(50))
     again = SinkProcess(kafka, ledger, "--from-beginning")
     again.wait_for_offsets({"0": 50, "1": 50})
     assert again.status()["messages"] == 100
     assert again.end() == 0
-    assert _content(ledger) == before
+    assert content(ledger) == before
     assert len(before) == 150
 
 
 def test_sink_ends_cleanly_and_goes_on(kafka: str, tmp_path: Path) -> None:
     """SIGTERM inserts what was read, removes front.json and exits 0; the next start reads only what is new."""
     ledger = tmp_path / "ledger"
-    _publish(kafka, _usage(10))
+    publish(kafka, usage(10))
     sink = SinkProcess(kafka, ledger, "--flush-s", "60")
     wait_until(lambda: '"event": "ready"' in sink.text(), 30, sink.text)
     time.sleep(1.5)
     assert sink.end() == 0, sink.text()
     assert not (ledger / "front.json").exists()
-    assert _ledger(ledger, "SELECT count() FROM usage_ledger") == [(30,)]
-    _publish(kafka, _usage(2, first=10))
+    assert ask(ledger, "SELECT count() FROM usage_ledger") == [(30,)]
+    publish(kafka, usage(2, first=10))
     following = SinkProcess(kafka, ledger)
     following.wait_for_offsets({"0": 6, "1": 6})
     assert following.status()["messages"] == 2
@@ -223,7 +135,7 @@ def test_sink_waits_for_clickhouse(kafka: str, tmp_path: Path) -> None:
         sink = SinkProcess(kafka, tmp_path / "unused", "--url", front.url)
         wait_until(lambda: '"event": "ready"' in sink.text(), 30, sink.text)
         front.stop()
-        _publish(kafka, _usage(6))
+        publish(kafka, usage(6))
         wait_until(lambda: '"event": "waiting"' in sink.text(), 40, sink.text)
         assert sink.process.poll() is None
         assert served.query("SELECT count() FROM usage_ledger") == [(0,)]
@@ -239,27 +151,27 @@ def test_sink_waits_for_clickhouse(kafka: str, tmp_path: Path) -> None:
 def test_recreated_topic_is_read_from_its_beginning(kafka: str, tmp_path: Path) -> None:
     """A topic that was dropped and made again starts anew, though the ledger had higher offsets of the old one."""
     ledger = tmp_path / "ledger"
-    _publish(kafka, _usage(20))
+    publish(kafka, usage(20))
     sink = SinkProcess(kafka, ledger)
     sink.wait_for_offsets({"0": 10, "1": 10})
     assert sink.end() == 0
-    _drop(kafka)
+    drop(kafka)
     apply(kafka, partitions=2)
-    _publish(kafka, _usage(2, first=20))
+    publish(kafka, usage(2, first=20))
     again = SinkProcess(kafka, ledger)
     again.wait_for_offsets({"0": 1, "1": 1})
     assert again.end() == 0
-    assert _ledger(ledger, "SELECT count() FROM usage_ledger FINAL") == [(66,)]
+    assert ask(ledger, "SELECT count() FROM usage_ledger FINAL") == [(66,)]
 
 
 def test_lost_messages_stop_the_sink(kafka: str, tmp_path: Path) -> None:
     """Messages that left the log before they were read stop the sink with a reason, until a person accepts the loss."""
     ledger = tmp_path / "ledger"
-    _publish(kafka, _usage(4))
+    publish(kafka, usage(4))
     sink = SinkProcess(kafka, ledger)
     sink.wait_for_offsets({"0": 2, "1": 2})
     assert sink.end() == 0
-    _publish(kafka, _usage(6, first=4))
+    publish(kafka, usage(6, first=4))
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.delete_records([TopicPartition(GPU_USAGE, 0, 4)]).values():
         future.result(20)
@@ -269,7 +181,7 @@ def test_lost_messages_stop_the_sink(kafka: str, tmp_path: Path) -> None:
     accepting = SinkProcess(kafka, ledger, "--accept-loss")
     accepting.wait_for_offsets({"0": 5, "1": 5})
     assert accepting.end() == 0
-    assert _ledger(ledger, "SELECT count() FROM usage_ledger FINAL") == [(24,)]
+    assert ask(ledger, "SELECT count() FROM usage_ledger FINAL") == [(24,)]
 
 
 def test_sink_without_broker_or_topic_says_so(kafka: str, tmp_path: Path) -> None:
@@ -277,7 +189,7 @@ def test_sink_without_broker_or_topic_says_so(kafka: str, tmp_path: Path) -> Non
     away = SinkProcess("127.0.0.1:1", tmp_path / "a")
     assert away.process.wait(40) == 3
     assert "does not answer" in away.text()
-    _drop(kafka)
+    drop(kafka)
     missing = SinkProcess(kafka, tmp_path / "b")
     assert missing.process.wait(30) == 4
     assert "gpumeter topics apply" in missing.text()
@@ -299,11 +211,11 @@ def test_second_sink_on_a_directory_is_told_who_holds_it(kafka: str, tmp_path: P
 def test_headers_of_another_cluster_are_rows_too(kafka: str, tmp_path: Path) -> None:
     """One ledger takes rows of several clusters."""
     other = encode_headers(Headers(record="usage", cluster="c2", node="n1"))
-    _publish(kafka, [(0, other, payload([row(cluster="c2")])), *_usage(1)])
+    publish(kafka, [(0, other, payload([row(cluster="c2")])), *usage(1)])
     sink = SinkProcess(kafka, tmp_path / "ledger")
     sink.wait_for_offsets({"0": 2, "1": 0})
     assert sink.end() == 0
-    assert _ledger(tmp_path / "ledger", "SELECT cluster, count() FROM usage_current GROUP BY 1 ORDER BY 1") == [
+    assert ask(tmp_path / "ledger", "SELECT cluster, count() FROM usage_current GROUP BY 1 ORDER BY 1") == [
         ("c1", 3),
         ("c2", 1),
     ]

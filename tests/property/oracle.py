@@ -5,134 +5,12 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
-from schemas.clock import decode_clock
-from schemas.headers import decode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
-from schemas.pods import decode_node, decode_pod
 from schemas.samples import RING_OVERFLOW
-from schemas.snapshots import decode_snapshot
 from stream_jobs.core.settings import MeterSettings
-from stream_jobs.decode import decode_reading
+from tests.property.oracle_log import TOPICS, NodeWalk, clock_points, first_at, parse, read_from
 
-TOPICS = (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS)
 MEASURES = ("used", "charged", "energy", "resident", "memory", "hot")
-
-
-def parse(log):
-    """The log as (offset, headers, content) per topic; what cannot be read is left out, as it goes to dead letters."""
-    out = {}
-    for topic in TOPICS:
-        rows = []
-        for record in log[topic]:
-            try:
-                headers = decode_headers(record.headers)
-                content = _content(topic, headers, record.payload)
-            except ValueError:
-                continue
-            rows.append((record.offset, headers, content))
-        out[topic] = rows
-    return out
-
-
-def _content(topic, headers, payload):
-    if headers.version > 1:
-        raise ValueError("version")
-    if headers.record == "clock":
-        return decode_clock(payload, b"", topic, 0).now_us
-    readers = {
-        (GPU_SAMPLES, "reading"): decode_reading,
-        (POD_MAPPINGS, "snapshot"): decode_snapshot,
-        (POD_EVENTS, "pod"): decode_pod,
-        (POD_EVENTS, "node"): decode_node,
-    }
-    if (topic, headers.record) not in readers:
-        raise ValueError("record")
-    return readers[topic, headers.record](payload)
-
-
-def clock_points(rows, cluster):
-    """(time, offset) at which the clock of a topic moved forward."""
-    points, now = [], None
-    for offset, headers, content in rows:
-        if headers.record == "clock" and headers.cluster == cluster and (now is None or content > now):
-            now = content
-            points.append((now, offset))
-    return points
-
-
-def first_at(points, time_us):
-    """First offset at which the clock had reached a time."""
-    return next((offset for now, offset in points if now >= time_us), None)
-
-
-def read_from(points, time_us):
-    """Where reading begins for a time: 0 when the first clock is already at or past it."""
-    if not points or points[0][0] >= time_us:
-        return 0
-    offset = first_at(points, time_us)
-    return points[-1][1] if offset is None else offset
-
-
-def node_cuts(rows, cluster, node, s: MeterSettings):
-    """Cut of every window of a node, its device lists and boots, walking gpu-samples once from the beginning."""
-    clock, gaps, mark, asserting, boots = None, [], None, None, []
-    cut_to, cuts, devices, seen = None, {}, [], set()
-
-    def advance(to, offset):
-        nonlocal cut_to
-        while cut_to + s.window_us + s.lateness_us <= to:
-            cuts[cut_to] = offset
-            cut_to += s.window_us
-
-    def clipped(first, now):
-        if now is None:
-            return first
-        latest = now // s.window_us * s.window_us
-        return min(max(first, (now - s.first_window_horizon_us) // s.window_us * s.window_us), latest)
-
-    for offset, headers, content in rows:
-        if headers.cluster != cluster:
-            continue
-        if headers.record == "clock":
-            if clock is not None and content <= clock:
-                continue
-            if clock is None and cut_to is not None:
-                cut_to = clipped(cut_to, content)
-            if clock is not None and content - clock > s.clock_gap_us:
-                gaps.append((content, content - clock))
-            clock = content
-            if cut_to is not None:
-                since = cut_to if mark is None else mark
-                if clock - since >= s.idle_us + sum(length for end, length in gaps if end > since):
-                    advance(clock, offset)
-            continue
-        if headers.node != node:
-            continue
-        key = (headers.boot_id, headers.epoch_us)
-        if (*key, headers.seq) in seen:
-            continue
-        if key not in {k[:2] for k in seen}:
-            if key[0] not in boots:
-                boots.append(key[0])
-                asserting = key
-            elif key[0] == asserting[0] and key[1] > asserting[1]:
-                asserting = key
-        seen.add((*key, headers.seq))
-        device = content[0]
-        if not len(device["read_us"]):
-            continue
-        if cut_to is None:
-            first = min(int(device["span_start_us"].min()), int(device["read_us"].min()))
-            cut_to = clipped(first // s.window_us * s.window_us, clock)
-        devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
-        if key != asserting:
-            continue
-        if clock is not None:
-            asserted = min(headers.complete_to_us, clock + s.ahead_us)
-            if mark is None or asserted > mark:
-                mark = asserted
-                advance(mark, offset + 1)
-    return cuts, devices, boots
 
 
 def divide(span, count, total, rows):
@@ -234,17 +112,17 @@ def rows_of(log, settings: MeterSettings):
     topics, out = parse(log), {}
     senders = {(h.cluster, h.node) for _, h, _ in topics[GPU_SAMPLES] if h.record == "reading"}
     for cluster, node in sorted(senders):
-        cuts, lists, boots = node_cuts(topics[GPU_SAMPLES], cluster, node, settings)
+        walk = NodeWalk(topics[GPU_SAMPLES], cluster, node, settings)
         clocks = [clock_points(topics[t], cluster) for t in (POD_MAPPINGS, POD_EVENTS)]
-        for start, cut in cuts.items():
-            known = [entry for entry in lists if entry[0] < start + settings.window_us and entry[1] < cut]
+        for start, cut in walk.cuts.items():
+            known = [entry for entry in walk.devices if entry[0] < start + settings.window_us and entry[1] < cut]
             devices = max(known, key=lambda entry: entry[:2])[2] if known else set()
             at = start + settings.window_us + settings.lateness_us
             others = [first_at(points, at) for points in clocks]
             if None in others:
                 continue
             floors = [read_from(points, start - settings.reach_back_us) for points in clocks]
-            out |= window_rows(topics, cluster, node, start, (cut, *others), floors, devices, boots, settings)
+            out |= window_rows(topics, cluster, node, start, (cut, *others), floors, devices, walk.boots, settings)
     return out
 
 
@@ -301,24 +179,17 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
         pieces = [q for p in pieces for q in ((p[0], min(p[1], x)), (max(p[0], y), p[1])) if q[1] > q[0]]
     pieces = [p for p in pieces if p[1] > p[0]]
     covered += pieces
-    n = int(device["sample_count"][i])
-    trusted = device["samples_status"][i] == 0 and device["processes_status"][i] in (0, 6) and n > 0
     energy = int(device["energy_end_mj"][i] - device["energy_start_mj"][i]) if device["energy_status"][i] == 0 else 0
     rows = [j for j in range(len(process["pid"])) if process["device_row"][j] == i]
     rows.sort(key=lambda j: (process["pid"][j], process["start_ticks"][j]))
-    asked = device["processes_status"][i] == 0
-    utils = [
-        (j, int(process["sm_util_points"][j]) if asked and process["sm_util_points"][j] >= 0 else None) for j in rows
-    ]
-    parts = divide(t1 - t0, n, int(device["sample_sum_points"][i]), utils) if trusted and t1 > t0 else []
+    parts = _parts(device, process, i, rows)
     key, seq = (h.boot_id, h.epoch_us), int(device["mapping_seq"][i])
-    who = {
-        j: process_holder(snapshots, key, seq, int(process["pid"][j]), int(process["start_ticks"][j]), pods)
-        for j in rows
-    }
+    pids = {j: (int(process["pid"][j]), int(process["start_ticks"][j])) for j in rows}
+    who = {j: process_holder(snapshots, key, seq, *pids[j], pods) for j in rows}
     listed = [j for j in rows if device["lists_status"][i] == 0 and process["lists"][j] > 0]
+    hot = {who[j] for j in listed}
     for x0, x1 in pieces:
-        for holder in {who[j] for j in listed}:
+        for holder in hot:
             sums[gpu, holder]["resident"] += x1 - x0
         for j in listed:
             known = max(int(process["memory_used_bytes"][j]), 0)
@@ -327,24 +198,39 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
         if not parts or int(device["flags"][i]) & RING_OVERFLOW:
             sums[gpu, "unobserved"]["energy"] += piece_energy
             piece_energy = 0
-        if not parts:
-            continue
-        observed[gpu] += x1 - x0
-        running, before, joule_before = 0, 0, 0
-        for row, us in parts:
-            running += us
-            behind = running - running * (x0 - t0) // (t1 - t0)
-            now = behind * (x1 - x0) // (t1 - x0)
-            joule = piece_energy * now // (x1 - x0)
-            mine, energy_mine = now - before, joule - joule_before
-            before, joule_before = now, joule
+        if parts:
+            observed[gpu] += x1 - x0
+        for row, mine, energy_mine in _cut_parts(parts, t0, t1, x0, x1, piece_energy):
             if row == "idle":
-                hot = {who[j] for j in listed}
                 _idle(sums, gpu, mine, energy_mine, x0, x1, window, grants.get(gpu), slots.get(gpu, 1), hot)
                 continue
             holder = row if row == "unattributed" else who[row]
             for name, value in (("used", mine), ("charged", mine), ("energy", energy_mine)):
                 sums[gpu, holder][name] += value
+
+
+def _parts(device, process, i, rows):
+    """The shares of a reading, none where it is not to be trusted."""
+    span, n = int(device["span_end_us"][i] - device["span_start_us"][i]), int(device["sample_count"][i])
+    trusted = device["samples_status"][i] == 0 and device["processes_status"][i] in (0, 6)
+    if not trusted or n == 0 or span == 0:
+        return []
+    asked = device["processes_status"][i] == 0
+    points = {j: int(process["sm_util_points"][j]) for j in rows}
+    utils = [(j, points[j] if asked and points[j] >= 0 else None) for j in rows]
+    return divide(span, n, int(device["sample_sum_points"][i]), utils)
+
+
+def _cut_parts(parts, t0, t1, x0, x1, energy):
+    """Each row's microseconds and millijoules in the piece [x0, x1) of a reading."""
+    running, before, joule_before = 0, 0, 0
+    for row, us in parts:
+        running += us
+        behind = running - running * (x0 - t0) // (t1 - t0)
+        now = behind * (x1 - x0) // (t1 - x0)
+        joule = energy * now // (x1 - x0)
+        yield row, now - before, joule - joule_before
+        before, joule_before = now, joule
 
 
 def _idle(sums, gpu, us, energy, x0, x1, window, parts, slots, hot):

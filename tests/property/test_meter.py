@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from schemas.names import GPU_SAMPLES
 from tests.property.drive import SETTINGS, content, measures, run
-from tests.property.oracle import clock_points, node_cuts, parse, rows_of
+from tests.property.oracle import rows_of
+from tests.property.oracle_log import NodeWalk, clock_points, parse
 from tests.property.workload import make_log
 
 SEEDS = st.integers(0, 10_000)
@@ -91,7 +92,7 @@ def test_watermarks_never_go_back_and_windows_close_once(seed: int) -> None:
     rows = parse(log)[GPU_SAMPLES]
     assert clock_points(rows, "c") == sorted(clock_points(rows, "c"))
     for node in {h.node for _, h, _ in rows if h.record == "reading"}:
-        cuts, _, _ = node_cuts(rows, "c", node, SETTINGS)
+        cuts = NodeWalk(rows, "c", node, SETTINGS).cuts
         ordered = [cuts[w] for w in sorted(cuts)]
         assert ordered == sorted(ordered)
     tables, _ = run(log, random.Random(seed))

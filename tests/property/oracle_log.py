@@ -1,0 +1,132 @@
+"""The log as the oracle reads it: decoded records, clocks, and each node's cuts by one walk."""
+
+from schemas.clock import decode_clock
+from schemas.headers import decode_headers
+from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from schemas.pods import decode_node, decode_pod
+from schemas.snapshots import decode_snapshot
+from stream_jobs.core.settings import MeterSettings
+from stream_jobs.decode import decode_reading
+
+TOPICS = (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS)
+
+
+def parse(log):
+    """The log as (offset, headers, content) per topic; what cannot be read is left out, as it goes to dead letters."""
+    out = {}
+    for topic in TOPICS:
+        rows = []
+        for record in log[topic]:
+            try:
+                headers = decode_headers(record.headers)
+                content = _content(topic, headers, record.payload)
+            except ValueError:
+                continue
+            rows.append((record.offset, headers, content))
+        out[topic] = rows
+    return out
+
+
+def _content(topic, headers, payload):
+    if headers.version > 1:
+        raise ValueError("version")
+    if headers.record == "clock":
+        return decode_clock(payload, b"", topic, 0).now_us
+    readers = {
+        (GPU_SAMPLES, "reading"): decode_reading,
+        (POD_MAPPINGS, "snapshot"): decode_snapshot,
+        (POD_EVENTS, "pod"): decode_pod,
+        (POD_EVENTS, "node"): decode_node,
+    }
+    if (topic, headers.record) not in readers:
+        raise ValueError("record")
+    return readers[topic, headers.record](payload)
+
+
+def clock_points(rows, cluster):
+    """(time, offset) at which the clock of a topic moved forward."""
+    points, now = [], None
+    for offset, headers, content in rows:
+        if headers.record == "clock" and headers.cluster == cluster and (now is None or content > now):
+            now = content
+            points.append((now, offset))
+    return points
+
+
+def first_at(points, time_us):
+    """First offset at which the clock had reached a time."""
+    return next((offset for now, offset in points if now >= time_us), None)
+
+
+def read_from(points, time_us):
+    """Where reading begins for a time: 0 when the first clock is already at or past it."""
+    if not points or points[0][0] >= time_us:
+        return 0
+    offset = first_at(points, time_us)
+    return points[-1][1] if offset is None else offset
+
+
+class NodeWalk:
+    """One node's cuts, device lists and boots, walking gpu-samples once from the beginning."""
+
+    def __init__(self, rows, cluster, node, settings: MeterSettings):
+        self.s, self.key_of_node = settings, (cluster, node)
+        self.clock, self.gaps, self.mark, self.asserting, self.cut_to = None, [], None, None, None
+        self.cuts, self.devices, self.boots, self.seen = {}, [], [], set()
+        for offset, headers, content in rows:
+            if headers.record == "clock" and headers.cluster == cluster:
+                self.on_clock(offset, content)
+            elif headers.record == "reading" and (headers.cluster, headers.node) == self.key_of_node:
+                self.on_reading(offset, headers, content[0])
+
+    def advance(self, to, offset):
+        """Cuts every window whose end and lateness lie at or before a time."""
+        while self.cut_to + self.s.window_us + self.s.lateness_us <= to:
+            self.cuts[self.cut_to] = offset
+            self.cut_to += self.s.window_us
+
+    def clipped(self, first):
+        """A first window within the horizon around the clock."""
+        if self.clock is None:
+            return first
+        window = self.s.window_us
+        earliest = (self.clock - self.s.first_window_horizon_us) // window * window
+        return min(max(first, earliest), self.clock // window * window)
+
+    def on_clock(self, offset, now):
+        """A clock that moves forward may end the wait for the node."""
+        if self.clock is not None and now <= self.clock:
+            return
+        first, before, self.clock = self.clock is None, self.clock, now
+        if first and self.cut_to is not None:
+            self.cut_to = self.clipped(self.cut_to)
+        if not first and now - before > self.s.clock_gap_us:
+            self.gaps.append((now, now - before))
+        if self.cut_to is not None:
+            since = self.cut_to if self.mark is None else self.mark
+            if now - since >= self.s.idle_us + sum(length for end, length in self.gaps if end > since):
+                self.advance(now, offset)
+
+    def on_reading(self, offset, headers, device):
+        """A reading that is no duplicate lists devices and, if its epoch is the newest, asserts."""
+        key = (headers.boot_id, headers.epoch_us)
+        if (*key, headers.seq) in self.seen:
+            return
+        if key not in {k[:2] for k in self.seen}:
+            if key[0] not in self.boots:
+                self.boots.append(key[0])
+                self.asserting = key
+            elif key[0] == self.asserting[0] and key[1] > self.asserting[1]:
+                self.asserting = key
+        self.seen.add((*key, headers.seq))
+        if not len(device["read_us"]):
+            return
+        if self.cut_to is None:
+            first = min(int(device["span_start_us"].min()), int(device["read_us"].min()))
+            self.cut_to = self.clipped(first // self.s.window_us * self.s.window_us)
+        self.devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
+        if key == self.asserting and self.clock is not None:
+            asserted = min(headers.complete_to_us, self.clock + self.s.ahead_us)
+            if self.mark is None or asserted > self.mark:
+                self.mark = asserted
+                self.advance(asserted, offset + 1)
