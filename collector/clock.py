@@ -45,6 +45,8 @@ class SystemClock:
         self._stopped = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
+        self._wake = select.poll()
+        self._wake.register(self._wake_read, select.POLLIN)
 
     def event_us(self) -> int:
         """Event time now; begins a new segment where the wall clock was set by more than a second."""
@@ -64,7 +66,7 @@ class SystemClock:
             left = monotonic_us - self._boot_us()
             if left <= 0:
                 return True
-            select.select([self._wake_read], [], [], min(left, 60_000_000) / 1e6)
+            self._wake.poll(min(left, 60_000_000) / 1e3)
         return False
 
     def stop(self) -> None:

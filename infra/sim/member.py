@@ -49,7 +49,9 @@ class Member:
     def answer(self, timeout_s: float = SILENCE_S) -> dict[str, Any]:
         """The next answer; SimulationError where none comes."""
         pipe = self._pipe(self.process.stdout)
-        if not select.select([pipe], [], [], timeout_s)[0]:
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN)
+        if not ready.poll(timeout_s * 1000):
             raise SimulationError(f"{self.name} said nothing for {timeout_s:.0f} s\n{self._tail()}")
         line = pipe.readline()
         if not line:
