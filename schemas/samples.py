@@ -58,4 +58,5 @@ READING_FLAGS = {
     ENERGY_RESET: "energy_reset",
 }
 """first_reading: no span yet; ring_overflow: the span was cut to what the driver's ring still held; clock_step: the
-wall clock moved, a new boot segment begins; device_lost: no call answers; energy_reset: the counter went back."""
+wall clock moved, a new boot segment begins; device_lost: no call answers; energy_reset: the counter went back,
+so the energy of the reading is not known."""

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.columns import Column
-from schemas.samples import DEVICE_COLUMNS, PROCESS_COLUMNS
+from schemas.limits import MAX_TEXT
+from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
+from schemas.units import STATUS_NOT_ASKED
 
 MAX_SPAN_US = 60_000_000
 """The driver's ring holds 12 to 14 s; a longer span is a fault, and would overflow the 64-bit division."""
 MAX_SAMPLES = 1_000
 MAX_NAMED = 1_000
 MAX_ENERGY_MJ = 1_000_000_000
+MAX_MEMORY_BYTES = 1 << 46
+"""Of all processes of a GPU together: 64 TiB, so that bytes times the milliseconds of a window fit into 64 bits."""
+"""1 MJ: a GPU of 1 kW over 16 minutes."""
 
 Columns = dict[str, Any]
 """Column name to numpy array; text columns are object arrays."""
@@ -62,6 +68,7 @@ def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
     source = pa.BufferReader(payload)
     device = _columns(source, "device", DEVICE_SCHEMA)
     process = _columns(source, "process", PROCESS_SCHEMA)
+    _forget_reset_energy(device)
     _check_device(device)
     _check_process(process, len(device["read_us"]))
     return _without_mig_parents(device, process)
@@ -80,6 +87,7 @@ def encode_reading(device: Columns, process: Columns) -> bytes:
 def _columns(source: pa.BufferReader, part: str, schema: pa.Schema) -> Columns:
     try:
         table = pa.ipc.open_stream(source).read_all()
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DecodeError(f"{part} rows: not an Arrow IPC stream: {error}") from error
     if table.schema.names != schema.names or table.schema.types != schema.types:
@@ -89,6 +97,8 @@ def _columns(source: pa.BufferReader, part: str, schema: pa.Schema) -> Columns:
         column = table.column(field.name)
         if column.null_count:
             raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
+        if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(column)).as_py() or 0) > MAX_TEXT:
+            raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
         columns[field.name] = column.to_numpy()
     return columns
 
@@ -98,6 +108,12 @@ def _refuse(part: str, columns: Columns, name: str, bad: Any, why: str) -> None:
     if rows.size:
         row = int(rows[0])
         raise DecodeError(f"{part} row {row}: {name} = {columns[name][row]}: {why}")
+
+
+def _forget_reset_energy(device: Columns) -> None:
+    """Energy over a counter's reset is not known; the rest of such a row, and its message, is as good as any."""
+    reset = device["flags"] & ENERGY_RESET != 0
+    device["energy_status"] = np.where(reset, STATUS_NOT_ASKED, device["energy_status"]).astype(np.int16)
 
 
 def _check_device(device: Columns) -> None:
@@ -111,7 +127,7 @@ def _check_device(device: Columns) -> None:
     known = device["energy_status"] == 0
     energy = np.where(known, device["energy_end_mj"] - device["energy_start_mj"], 0)
     bad_energy = (energy < 0) | (energy > MAX_ENERGY_MJ)
-    _refuse("device", device, "energy_end_mj", bad_energy, "not 0..1 GJ above energy_start_mj")
+    _refuse("device", device, "energy_end_mj", bad_energy, "not 0..1 MJ above energy_start_mj")
     uuids = device["gpu_uuid"]
     pairs = list(zip(uuids, device["read_us"], strict=True))
     if len(set(pairs)) != len(pairs):
@@ -123,7 +139,11 @@ def _check_process(process: Columns, devices: int) -> None:
     _refuse("process", process, "device_row", (row < 0) | (row >= devices), f"outside the {devices} device rows")
     util = process["sm_util_points"]
     _refuse("process", process, "sm_util_points", (util < -1) | (util > 100), "outside 0..100 and not -1")
-    _refuse("process", process, "memory_used_bytes", process["memory_used_bytes"] < -1, "negative")
+    memory = process["memory_used_bytes"]
+    _refuse("process", process, "memory_used_bytes", memory < -1, "negative")
+    total = np.zeros(devices)
+    np.add.at(total, row, np.maximum(memory, 0))
+    _refuse("process", process, "memory_used_bytes", total[row] > MAX_MEMORY_BYTES, "above 64 TiB with others")
     _refuse("process", process, "pid", process["pid"] <= 0, "not a process id")
     if row.size and int(np.bincount(row).max()) > MAX_NAMED:
         raise DecodeError(f"process rows: more than {MAX_NAMED} processes on one GPU")

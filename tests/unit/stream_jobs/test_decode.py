@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from schemas.samples import ENERGY_RESET
+from schemas.units import STATUS_NOT_ASKED
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, DecodeError, decode_reading, encode_reading
 
 
@@ -52,6 +54,13 @@ def test_decode_refuses_what_cannot_be_true(device: dict, process: dict, words: 
     """An impossible value is refused with its column, row and value."""
     with pytest.raises(DecodeError, match=words):
         decode_reading(columns(device, process))
+
+
+def test_decode_keeps_a_reading_whose_energy_counter_was_reset() -> None:
+    """After a driver reload the counter is below its start: that energy is unknown, the reading counts."""
+    told = columns({"energy_start_mj": 50, "energy_end_mj": 3, "flags": ENERGY_RESET})
+    device, _ = decode_reading(told)
+    assert (device["sample_count"].tolist(), device["energy_status"].tolist()) == ([30], [STATUS_NOT_ASKED])
 
 
 @pytest.mark.parametrize("payload", [b"", b"{}", bytes(200), columns()[:-300]])
