@@ -46,11 +46,12 @@ class ClusterCarry(msgspec.Struct):
 
 
 class Carry(msgspec.Struct):
-    """The carry at `samples_offset`, and `closed_to_us` per (cluster, node) as of now."""
+    """The carry at `samples_offset`; as of now `closed_to_us` per (cluster, node), and the nodes that are gone."""
 
     samples_offset: int
     clusters: list[ClusterCarry]
     closed_to_us: list[tuple[str, str, int]]
+    gone: list[tuple[str, str]] = []
 
 
 class Progress(msgspec.Struct):

@@ -20,11 +20,12 @@ TOPICS = (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS)
 
 @dataclass(slots=True)
 class ClusterState:
-    """Clocks, gaps and nodes of one cluster; `closed_to` are windows that were closed before a restart."""
+    """Clocks, gaps and nodes of one cluster; `closed_to` and `gone` are what was closed before a restart."""
 
     name: str
     settings: MeterSettings
     closed_to: dict[tuple[str, str], int]
+    gone: set[tuple[str, str]]
     clocks: dict[str, ClockIndex] = field(default_factory=lambda: {topic: ClockIndex() for topic in TOPICS})
     gaps: Gaps = field(default_factory=Gaps)
     heard_us: int = 0
@@ -33,7 +34,10 @@ class ClusterState:
 
     def node(self, name: str) -> NodeState:
         """State of a node, made at its first record."""
-        return self.nodes.setdefault(name, NodeState(self.name, name))
+        known = self.nodes.get(name)
+        if known is None:
+            known = self.nodes[name] = NodeState(self.name, name, gone=(self.name, name) in self.gone)
+        return known
 
     def take_clock(self, topic: str, now_us: int, offset: int) -> bool:
         """Takes a clock record; on gpu-samples it may end the wait for silent nodes. False if it moved nothing."""

@@ -62,6 +62,7 @@ class PartitionMeter:
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
+        self._gone: set[tuple[str, str]] = set()
         self._checkpoints: list[Carry] = []
         self._checkpoint_us = -(1 << 62)
         self._directories: dict[tuple[str, str], tuple[list[int], Directory]] = {}
@@ -78,7 +79,7 @@ class PartitionMeter:
             self.counts["records"] += 1
             try:
                 self._take(topic, record)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 self.counts["refused"] += 1
                 refused.append(Refused(topic, record.offset, type(error).__name__, str(error), record))
         return refused
@@ -91,7 +92,7 @@ class PartitionMeter:
             for node in cluster.nodes.values():
                 while closed < MAX_WINDOWS_A_CALL and (window := cluster.next_window(node)) is not None:
                     closed += 1
-                    if not _deleted(window):
+                    if not node.is_absent(window):
                         ready.append(window)
                     node.cuts.pop(node.closed_to_us, None)
                     node.closed_to_us += self.settings.window_us
@@ -116,6 +117,7 @@ class PartitionMeter:
         carry = usable[-1]
         self._checkpoints = self._checkpoints[self._checkpoints.index(carry) :]
         carry.closed_to_us = sorted((n.cluster, n.node, n.closed_to_us) for n in self._nodes() if n.started)
+        carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
             GPU_SAMPLES: carry.samples_offset,
@@ -179,7 +181,9 @@ class PartitionMeter:
     def _cluster(self, name: str, heard_us: int) -> ClusterState:
         known = self._clusters.get(name)
         if known is None:
-            known = self._clusters[name] = ClusterState(name, self.settings, self._closed_to, heard_us=heard_us)
+            known = self._clusters[name] = ClusterState(
+                name, self.settings, self._closed_to, self._gone, heard_us=heard_us
+            )
         return known
 
     def _forget_lost_clusters(self, append_us: int) -> None:
@@ -201,16 +205,7 @@ class PartitionMeter:
         carry = decode_carry(progress.carry)
         self.position = {topic: progress.offsets[topic] for topic in TOPICS}
         self._closed_to = {(cluster, node): closed for cluster, node, closed in carry.closed_to_us}
+        self._gone = set(carry.gone)
         for saved in carry.clusters:
             self._cluster(saved.cluster, saved.heard_us).restore(saved)
         self._checkpoints = [carry]
-
-
-def _deleted(window: NodeWindow) -> bool:
-    record = window.node_record
-    return (
-        record is not None
-        and record.deleted_us is not None
-        and record.deleted_us <= window.start_us
-        and not window.readings
-    )

@@ -48,6 +48,8 @@ class NodeState:
     cut_to_us: int = 0
     closed_to_us: int = 0
     started: bool = False
+    gone: bool = False
+    """The newest node record that a closed window saw told of a deletion before that window."""
     cuts: dict[int, int] = field(default_factory=dict)
     device_lists: list[DeviceList] = field(default_factory=list)
     buffered: list[Buffered] = field(default_factory=list)
@@ -142,6 +144,16 @@ class NodeState:
             node_record=max(visible, key=lambda v: v[:2])[2] if visible else None,
             boots=self.boots,
         )
+
+    def is_absent(self, window: NodeWindow) -> bool:
+        """Notes whether the node is gone by a window that closes; True where the window has no rows for that.
+
+        A deletion is published once and the watcher forgets it, so it is remembered beyond what a window reads back.
+        """
+        if window.node_record is not None:
+            deleted_us = window.node_record.deleted_us
+            self.gone = deleted_us is not None and deleted_us <= window.start_us
+        return self.gone and not window.readings
 
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:
         """Keeps a snapshot; one with the grants of the last shares its list, so that equal lists are looked at once."""

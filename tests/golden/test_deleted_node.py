@@ -1,0 +1,43 @@
+"""A story: a node is deleted, and the log goes on for hours."""
+
+import pytest
+
+from schemas.headers import Headers, encode_headers
+from schemas.names import GPU_SAMPLES, POD_EVENTS
+from schemas.pods import NodeRecord, encode_record
+from stream_jobs.core.cluster import TOPICS
+from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.settings import MeterSettings, Source
+from tests.golden.test_late_pieces import SECOND, START, clock, reading
+
+SETTINGS = MeterSettings(simulated_time=True)
+HOURS = 3
+
+
+@pytest.mark.parametrize("restart_s", [None, 600, 2 * 3600 + 600])
+def test_deleted_node_stays_gone_when_its_record_is_out_of_reach(restart_s: int | None) -> None:
+    """The deletion is published once; beyond what a window reads back, and after a restart, no row comes either."""
+    meter, offsets, windows = PartitionMeter(SETTINGS, Source(0)), dict.fromkeys(TOPICS, 0), set[int]()
+    logs: dict[str, list[LogRecord]] = {topic: [] for topic in TOPICS}
+
+    def put(topic: str, record: LogRecord) -> None:
+        logs[topic].append(LogRecord(offsets[topic], record.append_us, record.headers, record.payload))
+        offsets[topic] += 1
+        meter.feed(topic, logs[topic][-1:])
+
+    deleted_us = START + 130 * SECOND
+    gone = encode_record(NodeRecord(name="n", deleted_us=deleted_us, seen_us=deleted_us))
+    for at_s in range(0, HOURS * 3600, 5):
+        for topic in TOPICS:
+            put(topic, clock(topic, 0, at_s))
+        if 5 <= at_s <= 120:
+            put(GPU_SAMPLES, reading(0, at_s, at_s - 5, at_s, at_s))
+        if at_s == 130:
+            put(POD_EVENTS, LogRecord(0, 0, encode_headers(Headers(record="node", cluster="c", node="n")), gone))
+        if at_s == restart_s:
+            meter = PartitionMeter(SETTINGS, Source(0), meter.progress())
+            for topic in TOPICS:
+                meter.feed(topic, logs[topic][meter.position[topic] :])
+        table = meter.close_ready()
+        windows |= {(row["window_start_us"] - START) // SECOND for row in table.to_pylist()} if table else set()
+    assert windows == {0, 60, 120}
