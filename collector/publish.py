@@ -159,6 +159,13 @@ class Publisher:
         except BufferError:
             self.dropped += 1
             return False
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            # Sent again it would be refused again, so it must not end the process that then starts with it anew.
+            logger.error("message of %d bytes for %s is larger than Kafka takes: dropped", len(payload), topic)
+            self.dropped += 1
+            return False
         return True
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -1,8 +1,9 @@
 """Cumulative records of pods and nodes: what was seen before, and what the API server says now, become one.
 
 Pure. The API server remembers only the last run of a container, so runs seen once are kept here. Laws: seeing an
-object twice changes nothing; a told end replaces an inferred one and is never forgotten; runs of a container do not
-overlap (tests/unit/collector/test_watcher_records.py, tests/property/test_watcher_restarts.py).
+object twice changes nothing; a told end replaces an inferred one; runs of a container do not overlap, and only the
+oldest of very many are forgotten (tests/unit/collector/test_watcher_records.py,
+tests/property/test_watcher_restarts.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,9 @@ from .api_objects import (
 CONFIG_HASH = "kubernetes.io/config.hash"
 TEMPLATE_HASH = "pod-template-hash"
 ENDED_PHASES = ("Succeeded", "Failed")
+MOST_RUNS = 500
+"""Newest runs of a container that its record keeps: a pod that crashes every minute for weeks outgrows no message, and
+8 hours of it are far more than the meter reads back."""
 
 
 def pod_record(before: PodRecord | None, pod: Pod, seen_us: int) -> PodRecord:
@@ -106,7 +110,7 @@ def _is_lost(status: ContainerStatus | None) -> bool:
 
 
 def merged_runs(known: Iterable[Run], status: ContainerStatus | None, ended_by_us: int | None) -> list[Run]:
-    """Runs of a container, oldest first: those known and those the status tells.
+    """Runs of a container, oldest first: those known and those the status tells, at most the newest MOST_RUNS.
 
     An end that nobody told is set at the latest it can have been: the start of the next run, or `ended_by_us` where
     the container is known to have ended.
@@ -116,7 +120,7 @@ def merged_runs(known: Iterable[Run], status: ContainerStatus | None, ended_by_u
         before = runs.get(run.container_id)
         if before is None or run.finished_us is not None or before.finished_us is None:
             runs[run.container_id] = run
-    ordered = sorted(runs.values(), key=lambda run: (run.started_us, run.container_id))
+    ordered = sorted(runs.values(), key=lambda run: (run.started_us, run.container_id))[-MOST_RUNS:]
     bounds = [run.started_us for run in ordered[1:]] + [ended_by_us]
     return [
         run

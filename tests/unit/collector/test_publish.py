@@ -34,6 +34,15 @@ def test_full_queue_drops_and_counts() -> None:
     assert (publisher.dropped, publisher.acknowledged, publisher.failed) == (10, 0, 0)
 
 
+def test_message_too_large_is_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """A message that no broker would take costs itself alone, and is told."""
+    publisher = _publisher(4 << 20)
+    assert not publisher.produce_to("gpu-samples", 0, b"c/n", HEADERS, b"x" * (2 << 20))
+    assert publisher.produce_to("gpu-samples", 0, b"c/n", HEADERS, b"x")
+    assert publisher.dropped == 1
+    assert "2097152 bytes" in caplog.text
+
+
 def test_flush_without_broker_is_retry_in_time() -> None:
     """Waiting for acknowledgements ends at its timeout with the number that is left."""
     publisher = _publisher()

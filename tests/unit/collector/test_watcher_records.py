@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from collector.watcher.api_objects import ContainerStatus, Node, OwnerReference, Pod
-from collector.watcher.records import merged_runs, node_record, owners, pod_record
+from collector.watcher.records import MOST_RUNS, merged_runs, node_record, owners, pod_record
 from schemas.pods import Owner, PodRecord, Run
 
 S = 1_000_000
@@ -159,3 +159,14 @@ def test_node_record_follows_labels_and_capacity() -> None:
     assert node_record(record, node, 9) == record
     gone = msgspec.structs.replace(record, deleted_us=7)
     assert node_record(gone, node, 9).deleted_us is None
+
+
+def test_runs_of_a_crash_loop_are_bounded() -> None:
+    """Of a container that restarts for weeks the newest runs stay, so that its record always fits into a message."""
+    runs: list[Run] = []
+    for number in range(MOST_RUNS + 20):
+        state = {"running": {"startedAt": _time(number)}}
+        runs = merged_runs(runs, _status(containerID=f"containerd://{number:064x}", state=state), None)
+    assert len(runs) == MOST_RUNS
+    assert (runs[0].container_id, runs[-1].container_id) == (f"{20:064x}", f"{MOST_RUNS + 19:064x}")
+    assert [run.finished_us for run in runs[:-1]] == [run.started_us for run in runs[1:]]
