@@ -98,7 +98,8 @@ class Watcher:
         self._node_stream = Stream[Node](api, "/api/v1/nodes", Node, self.nodes, settings.page_size)
         self._epoch_us = clock.monotonic_us()
         self._sequence: Counter[str] = Counter()
-        self._republish_us = clock.event_us() + US_PER_HOUR
+        self._republish_us = 0
+        """From the first tick on: what is remembered may be an hour old, and the meter reads two hours back."""
         self._key = settings.clock_key.encode()
         self.asserted_us = 0
         """The newest T published."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.errors import Retry
+from collector.watcher.remember import Memory
 from schemas.names import INPUT_TOPICS
 from schemas.pods import PodRecord, Run
 from tests.integration.watcher_site import PARTITIONS, START, STORY, TEN, S, Site
@@ -54,6 +55,18 @@ def test_everything_is_republished_every_hour(site: Site) -> None:
     site.tick(3599)
     before = len(site.out.sent)
     site.tick(3600)
+    assert [headers.record for _, _, headers, _ in site.out.sent[before:]].count("pod") == 11
+
+
+@pytest.mark.parametrize("site", [TEN], indirect=True)
+def test_watcher_that_begins_republishes_what_it_remembers(site: Site) -> None:
+    """Watchers that never live an hour still let no record grow older than the meter reads back."""
+    site.tick(0)
+    memory = Memory()
+    memory.pods, memory.nodes = site.out.pods(), site.out.nodes()
+    site.watcher.close()
+    site.watcher, before = site.new_watcher(memory), len(site.out.sent)
+    site.tick(3000)
     assert [headers.record for _, _, headers, _ in site.out.sent[before:]].count("pod") == 11
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from collector.errors import Retry
 from collector.watcher.api import Access, Api
+from collector.watcher.remember import Memory
 from collector.watcher.settings import WatcherSettings
 from collector.watcher.watcher import Watcher
 from infra.sim.kube_api import WATCHER_NAMESPACE, WATCHER_POD, KubeApi
@@ -96,13 +97,13 @@ class Site:
         self.settings = {"page_size": 3, "echo_timeout_us": 2 * S, "token_file": "", "ca_file": ""} | settings
         self.watcher = self.new_watcher()
 
-    def new_watcher(self) -> Watcher:
-        """A watcher that knows nothing yet."""
+    def new_watcher(self, memory: Memory | None = None) -> Watcher:
+        """A watcher that knows nothing yet, or what is remembered from the one before."""
         own = {"pod_namespace": WATCHER_NAMESPACE, "pod_name": WATCHER_POD, "clock_key": "k"}
         values = {"cluster": "c", "bootstrap_servers": "x", "api_url": self.url, **own, **self.settings}
         settings = WatcherSettings(**values)  # type: ignore[arg-type]
         access = Access(settings.api_url, settings.token_file, settings.ca_file)
-        return Watcher(settings, self.clock, Api(access), self.out)
+        return Watcher(settings, self.clock, Api(access), self.out, lambda now_us: memory or Memory())
 
     def tick(self, at_s: float) -> None:
         """The world and the watcher's clock go to START + at_s, then the watcher ticks."""
