@@ -82,9 +82,7 @@ def encode_readings(readings: Iterable[Reading]) -> bytes:
 def _write(out: io.BytesIO, layout: _Layout, rows: list[tuple[Any, ...]]) -> None:
     columns = zip(*rows, strict=True) if rows else [()] * len(layout.codes)
     children = [
-        _strings(column)
-        if code == ""
-        else nanoarrow.c_array_from_buffers(kind, len(rows), [None, array(code, column)], 0)
+        _strings(column) if code == "" else _integers(kind, code, column)
         for code, kind, column in zip(layout.codes, layout.types, columns, strict=True)
     ]
     whole = nanoarrow.c_array_from_buffers(layout.whole, len(rows), [None], 0, children=children)

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.errors import Retry
-from schemas.headers import NODE_EVENT, POD_EVENT, HeaderError, decode_headers
+from schemas.headers import NODE_EVENT, POD_EVENT, decode_headers
 from schemas.names import POD_EVENTS
 from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
 from schemas.units import US_PER_HOUR
@@ -46,7 +46,7 @@ class Memory:
             elif told.record == NODE_EVENT:
                 node = decode_node(payload)
                 self.nodes[node.name] = node
-        except (HeaderError, ValueError):
+        except ValueError:
             self.refused += 1
 
     def living(self) -> tuple[dict[str, PodRecord], dict[str, NodeRecord]]:
