@@ -80,9 +80,9 @@ class DeviceAnswer(NamedTuple):
         return (self.samples_status, self.processes_status, self.lists_status, self.energy_status)
 
 
-def lost(gpu_uuid: str, gpu_index: int, gpu_model: str, status: int) -> DeviceAnswer:
-    """The answer of a device that none of the calls reached: every call has `status`."""
-    return DeviceAnswer(gpu_uuid, gpu_index, gpu_model, -1, status, [], status, [], status, [], -1, -1, status, 0)
+def lost(gpu_uuid: str, gpu_index: int, gpu_model: str, mig_mode: int, status: int) -> DeviceAnswer:
+    """The answer of a device that none of the calls reached: every call has `status`, the mode is the last known."""
+    return DeviceAnswer(gpu_uuid, gpu_index, gpu_model, mig_mode, status, [], status, [], status, [], -1, -1, status, 0)
 
 
 class Consequence(Enum):

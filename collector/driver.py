@@ -35,7 +35,10 @@ V = TypeVar("V")
 
 
 class Device:
-    """A GPU or MIG instance as the last search found it; `off` holds the calls that it does not support."""
+    """A GPU or MIG instance as the last search found it; `off` holds the calls that it does not support.
+
+    `parent` is the UUID of an instance's GPU, empty for a GPU.
+    """
 
     def __init__(self, uuid: str, index: int, model: str, handle: Any, mig_mode: int, status: int = 0) -> None:
         self.uuid = uuid
@@ -45,6 +48,7 @@ class Device:
         self.mig_mode = mig_mode
         self.status = status
         self.gpu_instance_id: int | None = None
+        self.parent = ""
         self.off: dict[object, int] = {}
 
     @property
@@ -144,7 +148,7 @@ class Driver:
             device.status = status
 
     def _search(self, status: int, count: int) -> None:
-        """Find all devices anew, by UUID; a GPU that was seen before and is not found stays, as lost."""
+        """Find all devices anew, by UUID; a GPU seen before and not found stays, as lost, and its instances with it."""
         found: dict[str, Device] = {}
         failed: dict[int, int] = {}
         for index in range(0 if status else count):
@@ -154,12 +158,18 @@ class Driver:
             if answer:
                 failed[index] = answer
                 continue
-            found[uuid] = Device(uuid, index, nvml.text("nvmlDeviceGetName", handle)[1], handle, nvml.mig_mode(handle))
+            mode = _mig_mode(handle, self._devices.get(uuid))
+            found[uuid] = Device(uuid, index, nvml.text("nvmlDeviceGetName", handle)[1], handle, mode)
             found |= _instances(found[uuid])
+        alive = set(found)
         for uuid, device in self._devices.items():
-            if uuid not in found and not device.is_instance and device.handle is not None:
+            if uuid in alive or device.parent in alive or device.handle is None:
+                continue
+            if device.parent in found:
+                device.status = found[device.parent].status
+            else:
                 device.status = status or failed.pop(device.index, GPU_IS_LOST)
-                found[uuid] = device
+            found[uuid] = device
         for index, answer in failed.items():
             unknown = f"UNKNOWN-{index}"
             found[unknown] = Device(unknown, index, "", None, -1, answer)
@@ -168,7 +178,7 @@ class Driver:
 
     def _answer(self, device: Device, last_seen_us: int | None) -> DeviceAnswer:
         if device.status:
-            return lost(device.uuid, device.index, device.model, device.status)
+            return lost(device.uuid, device.index, device.model, device.mig_mode, device.status)
         since_us = last_seen_us or 0
         self._notice_mig_mode(device)
         samples_status, samples = device.ask("samples", nvml.utilisation_samples, since_us)
@@ -188,7 +198,7 @@ class Driver:
         )  # fmt: skip
 
     def _notice_mig_mode(self, device: Device) -> None:
-        mode = device.mig_mode if device.is_instance else nvml.mig_mode(device.handle)
+        mode = device.mig_mode if device.is_instance else _mig_mode(device.handle, device)
         if mode != device.mig_mode:
             device.mig_mode, self._due = mode, Consequence.ENUMERATE
             device.off.clear()
@@ -221,6 +231,12 @@ class Driver:
             self._due = due
 
 
+def _mig_mode(handle: Any, before: Device | None) -> int:
+    """MIG mode of a GPU, the last known where the call does not answer: its instances must not come and go with it."""
+    mode = nvml.mig_mode(handle)
+    return before.mig_mode if mode < 0 and before is not None else mode
+
+
 def _instances(parent: Device) -> dict[str, Device]:
     """MIG instances of a GPU by UUID."""
     found: dict[str, Device] = {}
@@ -229,4 +245,5 @@ def _instances(parent: Device) -> dict[str, Device]:
         if status == 0:
             found[uuid] = Device(uuid, parent.index, parent.model, handle, 1)
             found[uuid].gpu_instance_id = nvml.gpu_instance_id(handle)
+            found[uuid].parent = parent.uuid
     return found

@@ -173,3 +173,24 @@ def test_driver_finds_mig_instances(library: Any, new_gpu: Any) -> None:
     library.gpus[0].instances = []
     assert driver.read({})[1].lists_status == 2
     assert [answer.gpu_uuid for answer in driver.read({})] == ["GPU-0"]
+
+
+def test_driver_lost_mig_gpu_keeps_its_instances(library: Any, new_gpu: Any) -> None:
+    """A MIG GPU off the bus stays a MIG GPU with its instances, so that its hardware is not counted a second time."""
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [new_gpu("MIG-1")]
+    driver = Driver()
+    driver.read({})
+    library.codes = {"nvmlDeviceGetCount_v2": 15}
+    lost = [(answer.gpu_uuid, answer.mig_mode, answer.samples_status) for answer in driver.read({})]
+    assert lost == [("GPU-0", 1, GPU_IS_LOST), ("MIG-1", 1, GPU_IS_LOST)]
+    library.codes = {}
+    assert [(answer.mig_mode, answer.lists_status) for answer in driver.read({})] == [(1, 0), (1, 0)]
+
+
+def test_driver_mode_that_is_not_told_is_the_last_known(library: Any, new_gpu: Any) -> None:
+    """A MIG mode call that fails once changes neither the mode nor the list of instances."""
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [new_gpu("MIG-1")]
+    driver = Driver()
+    driver.read({})
+    library.codes = {"nvmlDeviceGetMigMode": 999}
+    assert [(answer.gpu_uuid, answer.mig_mode) for answer in driver.read({})] == [("GPU-0", 1), ("MIG-1", 1)]
