@@ -14,7 +14,8 @@ from schemas.clock import decode_clock
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import decode_node, decode_pod
 from schemas.snapshots import decode_snapshot
-from stream_jobs.decode import decode_reading
+from stream_jobs.decode import Columns, decode_reading
+from stream_jobs.errors import DeadLetter
 
 from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
@@ -79,9 +80,9 @@ class PartitionMeter:
             self.counts["records"] += 1
             try:
                 self._take(topic, record)
-            except (ValueError, RecursionError) as error:
+            except (DeadLetter, ValueError, RecursionError) as error:
                 self.counts["refused"] += 1
-                refused.append(Refused(topic, record.offset, type(error).__name__, str(error), record))
+                refused.append(Refused(topic, record.offset, *_why(error), record))
         return refused
 
     def close_ready(self) -> pa.Table | None:
@@ -143,12 +144,15 @@ class PartitionMeter:
     def _take(self, topic: str, record: LogRecord) -> None:
         headers = h.decode_headers(record.headers)
         if headers.version > h.CURRENT_VERSION:
-            raise ValueError(f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}")
+            text = f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}"
+            raise DeadLetter("version", text)
         if headers.record == h.CLOCK:
             return self._clock(topic, record)
         cluster = self._cluster(headers.cluster, record.append_us)
         if topic == GPU_SAMPLES and headers.record == h.READING:
-            became = cluster.take_reading(headers, record.offset, decode_reading(record.payload))
+            columns = decode_reading(record.payload)
+            self._refuse_far_future(columns[0], record.append_us)
+            became = cluster.take_reading(headers, record.offset, columns)
             self.counts[f"readings_{became}"] += 1
             return None
         if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
@@ -162,11 +166,15 @@ class PartitionMeter:
         if topic == POD_EVENTS and headers.record == h.NODE_EVENT:
             cluster.node(headers.node).records.append((record.offset, decode_node(record.payload)))
             return None
-        raise ValueError(f"record {headers.record!r} does not belong on {topic}")
+        raise DeadLetter("record", f"record {headers.record!r} does not belong on {topic}")
 
     def _clock(self, topic: str, record: LogRecord) -> None:
-        clock = decode_clock(record.payload, self.settings.clock_key, topic, self.source.partition)
-        if not self.settings.simulated_time and clock.now_us > record.append_us + self.settings.ahead_us:
+        try:
+            clock = decode_clock(record.payload, self.settings.clock_key, topic, self.source.partition)
+        except ValueError as error:
+            raise DeadLetter("clock", str(error)) from error
+        ahead_us = 0 if self.settings.simulated_time else clock.now_us - record.append_us
+        if not -self.settings.reach_us <= ahead_us <= self.settings.ahead_us:
             self.counts["clocks_ignored"] += 1
             return
         cluster = self._cluster(clock.cluster, record.append_us)
@@ -177,6 +185,16 @@ class PartitionMeter:
             self._checkpoint_us = clock.now_us
             clusters = [c.carry() for c in self._clusters.values()]
             self._checkpoints.append(Carry(self.position[GPU_SAMPLES], clusters, []))
+
+    def _refuse_far_future(self, device: Columns, append_us: int) -> None:
+        """Refuses what no window would see for days: it would be held, and progress would wait for it all the while."""
+        read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
+        ahead_us = 0 if self.settings.simulated_time else read_us - append_us
+        if ahead_us > self.settings.reading_ahead_us:
+            raise ValueError(
+                f"reading at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
+                f"({append_us} us), more than {self.settings.reading_ahead_us // 1_000_000} s: the node's clock is wrong"
+            )
 
     def _cluster(self, name: str, heard_us: int) -> ClusterState:
         known = self._clusters.get(name)
@@ -209,3 +227,10 @@ class PartitionMeter:
         for saved in carry.clusters:
             self._cluster(saved.cluster, saved.heard_us).restore(saved)
         self._checkpoints = [carry]
+
+
+def _why(error: Exception) -> tuple[str, str]:
+    """Reason, one word for counting, and detail of a refusal."""
+    if isinstance(error, DeadLetter):
+        return error.reason, error.detail
+    return "headers" if isinstance(error, h.HeaderError) else "decode", str(error)

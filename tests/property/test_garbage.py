@@ -11,6 +11,7 @@ from tests.property.workload import make_log
 
 TOPICS = st.sampled_from((GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS))
 PAYLOADS = {topic: [r.payload for r in records] for topic, records in make_log(3, nodes=1, minutes=2).items()}
+REASONS = ("headers", "version", "record", "clock", "decode")
 RECORDS = st.sampled_from(("reading", "snapshot", "pod", "node", "clock", "x", ""))
 
 
@@ -32,7 +33,7 @@ def test_damaged_record_is_taken_or_refused_with_a_reason(case: tuple) -> None:
     meter = PartitionMeter(SETTINGS, SOURCE)
     headers = Headers(record=record, cluster="c", node="n0", boot_id="b")
     refused = meter.feed(topic, [LogRecord(0, 0, encode_headers(headers), payload)])
-    assert all(r.detail for r in refused)
+    assert all(r.detail and r.reason in REASONS for r in refused)
     meter.close_ready()
 
 
@@ -45,7 +46,21 @@ def test_damaged_record_is_taken_or_refused_with_a_reason(case: tuple) -> None:
 def test_damaged_headers_are_refused_with_a_reason(headers: list) -> None:
     """Missing, doubled or unreadable headers are refused with words."""
     refused = PartitionMeter(SETTINGS, SOURCE).feed(GPU_SAMPLES, [LogRecord(0, 0, headers, b"")])
-    assert all(r.detail for r in refused)
+    assert all(r.detail and r.reason in REASONS for r in refused)
+
+
+def test_refusals_are_counted_by_one_word() -> None:
+    """Each way to be refused has its own word, as the dead letters' record lists them."""
+    good = Headers(record="reading", cluster="c", node="n0", boot_id="b")
+    cases = [
+        (Headers(record="reading", version=9, cluster="c"), b"", "version"),
+        (Headers(record="pod", cluster="c"), b"", "record"),
+        (Headers(record="clock", cluster="c"), b"{}", "clock"),
+        (good, b"x", "decode"),
+    ]
+    records = [LogRecord(n, 0, encode_headers(headers), payload) for n, (headers, payload, _) in enumerate(cases)]
+    refused = PartitionMeter(SETTINGS, SOURCE).feed(GPU_SAMPLES, [*records, LogRecord(9, 0, [], b"")])
+    assert [r.reason for r in refused] == [*(word for _, _, word in cases), "headers"]
 
 
 @settings(max_examples=6, deadline=None)

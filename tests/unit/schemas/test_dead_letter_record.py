@@ -1,7 +1,7 @@
 from schemas.deadletters import MAX_PAYLOAD_BYTES, DeadLetterRecord, decode_dead_letter, encode_dead_letter
 
 LETTER = DeadLetterRecord(
-    reason="DecodeError",
+    reason="decode",
     detail="what",
     topic="t",
     partition=1,

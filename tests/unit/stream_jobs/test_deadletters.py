@@ -3,7 +3,7 @@ from stream_jobs.core.meter import LogRecord, Refused
 from stream_jobs.deadletters import letter_of
 
 RECORD = LogRecord(5, 6_000, [("record", b"\xff"), ("cluster", b"c")], b"\0payload")
-REFUSED = Refused("gpu-samples", 5, "DecodeError", "device rows: not an Arrow IPC stream", RECORD)
+REFUSED = Refused("gpu-samples", 5, "decode", "device rows: not an Arrow IPC stream", RECORD)
 
 
 def test_letter_names_origin_and_keeps_bytes() -> None:
