@@ -1,15 +1,12 @@
-"""How a fault behaves in the node agent and the watcher: try again, refuse for ever, or end the process.
+"""How a fault behaves in the node agent and the watcher: try again, or end the process.
 
-Owns the three behaviours and nothing else; whoever catches one of them decides nothing but what its name says.
+Owns the behaviours and nothing else; whoever catches one of them decides nothing but what its name says. What the
+driver or the kubelet says wrongly is data or a count, so there is no dead letter on this side.
 """
 
 
 class Retry(Exception):
     """Something outside is away (broker, kubelet, API server, driver not loaded): the same call may succeed later."""
-
-
-class DeadLetter(Exception):
-    """A record that can never succeed; it is counted and told, never tried again."""
 
 
 class Stop(Exception):

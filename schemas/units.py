@@ -6,17 +6,12 @@ wire carries `ABSENT`, and a call's own answer travels beside it as its NVML ret
 """
 
 US_PER_SECOND = 1_000_000
-US_PER_MINUTE = 60 * US_PER_SECOND
 US_PER_HOUR = 3600 * US_PER_SECOND
 
 ABSENT = -1
 """Value of a wire column whose source gave no number."""
 
 NVML_SUCCESS = 0
-NVML_NOT_SUPPORTED = 3
-NVML_NO_PERMISSION = 4
 NVML_NOT_FOUND = 6
-NVML_GPU_IS_LOST = 15
-NVML_UNKNOWN = 999
 STATUS_NOT_ASKED = -1
 """Status of a call that the collector did not make (capability known to be off)."""

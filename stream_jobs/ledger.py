@@ -4,7 +4,7 @@ Knows connections, inserts and queries; nothing of Kafka or of what a row means.
 (tests/contracts/test_ledger.py).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -197,8 +197,3 @@ def _words(error: BaseException) -> str:
     if at >= 0:
         text = text[at + len("DB::Exception:") :]
     return text.split(" (version ")[0].split(" (for url ")[0].strip()
-
-
-def rows_of(ledger: Ledger, tables: Sequence[str]) -> dict[str, int]:
-    """How many rows each table has, as FINAL sees them."""
-    return {name: int(ledger.query(f"SELECT count() FROM `{name}` FINAL")[0][0]) for name in tables}

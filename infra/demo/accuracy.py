@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 US_PER_POINT = 36_000_000
 """One point of a GPU-hour: 1 % of 3600 s."""
 
-OURS = "gpumeter"
 METHODS = {
     "a": "device gauge copied to each pod (dcgm-exporter)",
     "b": "last smUtil x interval",
