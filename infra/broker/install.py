@@ -1,7 +1,7 @@
 """Fetches Apache Kafka's jars once, through jgo, and names the Java that runs them.
 
 Owns the cache folder; knows nothing of brokers. Law: a jar whose SHA-256 is not in jars.toml is never run
-(tests/unit/infra/test_broker_install.py).
+(tests/unit/infra/test_broker.py).
 """
 
 import fcntl

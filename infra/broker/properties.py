@@ -1,6 +1,6 @@
 """What a local broker is told: server.properties and JVM flags, as measured to be light and quick to restart.
 
-Pure text; knows no process. Law: every listener is on 127.0.0.1 (tests/unit/infra/test_broker_properties.py).
+Pure text; knows no process. Law: every listener is on 127.0.0.1 (tests/unit/infra/test_broker.py).
 """
 
 from typing import NamedTuple

@@ -1,9 +1,10 @@
 """Who was on the engine during a reading: integer microseconds per process, unattributed and idle.
 
-The estimator of DESIGN section 3: n device samples with sum s (points), D = s/n; process p reported u_p points, S =
-sum u_p. If S > D all are scaled by D/S (the driver divided by busy samples only, or over-reports); else the driver's
-floor is repaired: each named process gets min(1, (D - S)/k) points more, and what is still left is unattributed.
-Laws: parts are never negative, add up to the span, and nobody unnamed gets one (tests/property/test_estimate.py).
+A reading has n device samples with sum s (points), D = s/n; process p was reported with u_p points, S = sum u_p. If
+S > D all are scaled by D/S (the driver divided by busy samples only, or over-reports); else the driver's floor is
+repaired: each of k named processes gets min(1, (D - S)/k) points more, and what is still left is unattributed. Laws:
+parts are never negative, add up to the span, and nobody unnamed gets one (tests/property/test_divide.py); two
+deviations hold what they say (tests/property/test_variance.py).
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Grants over time: which container held which slot of a device, and when, as the records below a cut tell.
 
 A (slot, container) pair lives from its container's start to its end by pod events, else from the first to the last
-snapshot that shows it; a later grant of the slot ends an earlier one. Tested against a per-microsecond oracle in
-tests/property/test_grants.py.
+snapshot that shows it; a later grant of the slot ends an earlier one. Law: the same as the oracle's, row by row
+(tests/property/test_meter.py).
 """
 
 from collections.abc import Iterable

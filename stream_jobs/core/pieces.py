@@ -1,7 +1,7 @@
 """Readings as pieces of a window: each microsecond of a GPU counted once, also when two collectors report it.
 
 A piece is the part of a reading's span inside the window that no earlier reading covers; earlier by (boot order in
-the log, epoch, sequence). Law: pieces of a GPU do not overlap (tests/property/test_pieces.py).
+the log, epoch, sequence). Law: pieces of a GPU do not overlap (tests/property/test_meter.py).
 """
 
 from dataclasses import dataclass

@@ -76,6 +76,20 @@ def test_source_modules_say_what_they_own() -> None:
     assert not bare
 
 
+def test_tests_that_are_named_exist() -> None:
+    """A test file that a docstring, a comment or a page names is there."""
+    paths = {name for name in _tracked() if name.startswith("tests/")}
+    files = {Path(name).name for name in paths}
+    named = [
+        (name, hit)
+        for name in _tracked()
+        if name.endswith((".py", ".md")) and name.split("/")[0] not in ("tests", "build")
+        for hit in re.findall(r"(?:\btests/[\w/]*)?\btest_\w+\.py", (ROOT / name).read_text())
+    ]
+    assert len(named) > 50
+    assert not [(name, hit) for name, hit in named if Path(hit).name not in files or ("/" in hit and hit not in paths)]
+
+
 def test_tests_state_their_claim_and_never_skip() -> None:
     """Each test function has a docstring, and no test file skips or expects failure."""
     names = [name for name in _python("tests") if Path(name).name.startswith("test_")]
