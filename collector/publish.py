@@ -1,4 +1,4 @@
-"""The producer of agent and watcher: the only importer of confluent_kafka in this folder.
+"""The producer of agent and watcher; beside the watcher's memory the only importer of confluent_kafka in this folder.
 
 Owns the bounded queue of messages that are not acknowledged yet. Never blocks its caller: where the queue is full the
 message is dropped and counted, its sequence number stays used, so the gap is seen downstream. A partition is computed

