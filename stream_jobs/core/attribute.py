@@ -1,7 +1,7 @@
 """From the columns of closed windows to the measures of every holder.
 
 Laws: charged adds up to the lifetime and charged but unobserved to the observed time, to the microsecond; nobody has
-a share without evidence; a null is not a zero (tests/property/test_attribute.py against the row-by-row oracle).
+a share without evidence; a null is not a zero (tests/property/test_meter.py against the row-by-row oracle).
 """
 
 from dataclasses import dataclass
@@ -165,10 +165,12 @@ def _add_idle(batch: Batch, part: Pieces, rows: _Parts, resident: Ints, out: Mea
     gpu = batch.gpu[part.reading][piece]
     seg_gpu, seg_start, seg_end, seg_slots, held_first, held_count, held_holder, held_slots = _segment_columns(batch)
     x0, x1 = part.start_us[piece], part.end_us[piece]
-    base = int(seg_start.min(initial=0))
-    stride = int(seg_end.max(initial=0)) - base + 1
-    first = np.searchsorted(seg_gpu * stride + seg_start - base, gpu * stride + x0 - base, side="right") - 1
-    last = np.searchsorted(seg_gpu * stride + seg_start - base, gpu * stride + x1 - base, side="left")
+    # Times within the GPU's window, one behind the other: with times since 1970 the 5,000th GPU would overflow 64 bits.
+    origin = np.array([g.window.start_us for g in batch.gpus], np.int64)
+    stride = max((g.window.end_us - g.window.start_us for g in batch.gpus), default=0) + 1
+    edges, base = seg_gpu * stride + seg_start - origin[seg_gpu], gpu * stride - origin[gpu]
+    first = np.searchsorted(edges, base + x0, side="right") - 1
+    last = np.searchsorted(edges, base + x1, side="left")
     seg, sub = expand(first, last - first)
     a, b = np.maximum(x0[sub], seg_start[seg]), np.minimum(x1[sub], seg_end[seg])
     length = (x1 - x0)[sub]
