@@ -9,14 +9,16 @@ import hmac
 
 import msgspec
 
+from .limits import Name, Number
+
 CLOCK_PERIOD_US = 5_000_000
 
 
 class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Now, in microseconds, for (cluster, topic, partition); `override` marks one that a worker wrote itself."""
 
-    cluster: str
-    now_us: int
+    cluster: Name
+    now_us: Number
     override: bool = False
     signature: str = ""
 

@@ -8,6 +8,9 @@ import msgspec
 
 MAX_PAYLOAD_BYTES = 512 * 1024
 """A larger payload is cut so that its letter fits into a message; `payload_bytes` tells the true size."""
+MAX_DETAIL = 2_000
+MAX_HEADERS, MAX_HEADER_NAME, MAX_HEADER_BYTES = 32, 100, 2_000
+"""Of a letter: characters of its words, headers, and of each header. What is longer is cut; real ones are far below."""
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +31,15 @@ class DeadLetterRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_dead_letter(letter: DeadLetterRecord) -> bytes:
-    """JSON of a letter, its payload cut at MAX_PAYLOAD_BYTES."""
-    size = letter.payload_bytes or len(letter.payload)
-    cut = msgspec.structs.replace(letter, payload=letter.payload[:MAX_PAYLOAD_BYTES], payload_bytes=size)
+    """JSON of a letter; whatever is too long in it is cut, so that it fits into a message of 1 MB."""
+    cut = msgspec.structs.replace(
+        letter,
+        detail=letter.detail[:MAX_DETAIL],
+        record=letter.record[:MAX_HEADER_NAME],
+        headers=[(k[:MAX_HEADER_NAME], v[:MAX_HEADER_BYTES]) for k, v in letter.headers[:MAX_HEADERS]],
+        payload=letter.payload[:MAX_PAYLOAD_BYTES],
+        payload_bytes=letter.payload_bytes or len(letter.payload),
+    )
     return msgspec.json.encode(cut)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from .limits import Name, Number
+
 READING = "reading"
 SNAPSHOT = "snapshot"
 POD_EVENT = "pod"
@@ -27,14 +29,14 @@ class HeaderError(ValueError):
 class Headers(msgspec.Struct, frozen=True, kw_only=True):
     """Headers of one message; `epoch_us` is the boot-time clock at the sender's start, `seq` counts per topic."""
 
-    record: str
-    version: int = CURRENT_VERSION
-    cluster: str
-    node: str = ""
-    boot_id: str = ""
-    epoch_us: int = 0
-    seq: int = 0
-    complete_to_us: int = 0
+    record: Name
+    version: Number = CURRENT_VERSION
+    cluster: Name
+    node: Name = ""
+    boot_id: Name = ""
+    epoch_us: Number = 0
+    seq: Number = 0
+    complete_to_us: Number = 0
     """Readings only: every later reading of this epoch starts at or after this time."""
 
 

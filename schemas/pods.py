@@ -5,31 +5,33 @@ A record carries all that has been seen of its object so far, so the newest belo
 
 import msgspec
 
+from .limits import Name, Number, Units
+
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """One link of the owner chain; the last of a pod's list is the top."""
 
-    kind: str
-    name: str
-    uid: str = ""
+    kind: Name
+    name: Name
+    uid: Name = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One life of a container; times have the API server's resolution of one second."""
 
-    container_id: str
+    container_id: Name
     """64 hex digits without the runtime's prefix."""
-    started_us: int
-    finished_us: int | None = None
+    started_us: Number
+    finished_us: Number | None = None
 
 
 class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A container of a pod and every run of it seen so far."""
 
-    name: str
-    kind: str = "main"
+    name: Name
+    kind: Name = "main"
     """`main`, `init`, `sidecar` or `ephemeral`."""
-    requests: dict[str, int] = {}
+    requests: dict[str, Units] = {}
     """GPU resources that its spec asks for, e.g. `nvidia.com/gpu: 1`; empty: it asks for none."""
     runs: list[Run] = []
 
@@ -37,30 +39,30 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod as seen so far; identity is `uid`."""
 
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    phase: str = ""
-    created_us: int = 0
-    deleted_us: int | None = None
-    config_hash: str = ""
+    uid: Name
+    namespace: Name
+    name: Name
+    node: Name
+    phase: Name = ""
+    created_us: Number = 0
+    deleted_us: Number | None = None
+    config_hash: Name = ""
     """Static pods: what the cgroup names instead of the uid (annotation kubernetes.io/config.hash)."""
     owners: list[Owner] = []
     labels: dict[str, str] = {}
     containers: list[ContainerRecord] = []
-    seen_us: int = 0
+    seen_us: Number = 0
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node as seen so far: labels, GPU capacity, deletion."""
 
-    name: str
+    name: Name
     labels: dict[str, str] = {}
     capacity: dict[str, int] = {}
-    created_us: int = 0
-    deleted_us: int | None = None
-    seen_us: int = 0
+    created_us: Number = 0
+    deleted_us: Number | None = None
+    seen_us: Number = 0
 
 
 def encode_record(record: PodRecord | NodeRecord) -> bytes:

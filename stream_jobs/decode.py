@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.columns import Column
-from schemas.limits import MAX_TEXT
+from schemas.limits import MAX_NUMBER, MAX_TEXT
 from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
 
@@ -119,8 +119,10 @@ def _forget_reset_energy(device: Columns) -> None:
 def _check_device(device: Columns) -> None:
     span = device["span_end_us"] - device["span_start_us"]
     count, total = device["sample_count"].astype(np.int64), device["sample_sum_points"]
-    _refuse("device", device, "span_start_us", device["span_start_us"] < 0, "a time before 1970")
-    _refuse("device", device, "span_end_us", (device["span_end_us"] < 0) | (span < 0), "before span_start_us")
+    for name in ("read_us", "span_start_us", "span_end_us"):
+        bad = (device[name] < 0) | (device[name] > MAX_NUMBER)
+        _refuse("device", device, name, bad, "not a time from 1970 to 2255")
+    _refuse("device", device, "span_end_us", span < 0, "before span_start_us")
     _refuse("device", device, "span_end_us", span > MAX_SPAN_US, f"a span above {MAX_SPAN_US} us")
     _refuse("device", device, "sample_count", (count < 0) | (count > MAX_SAMPLES), f"outside 0..{MAX_SAMPLES}")
     _refuse("device", device, "sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")

@@ -1,12 +1,13 @@
 """Joins: process to container by snapshot, container to pod by pod events, grant to pod by name as of its time.
 
 Identity is (pid, start time) under the snapshot that the reading names, then container id and pod uid; a name only
-for grants, whose source has no uid, and then only with time (tests/property/test_joins.py against a naive oracle).
+for grants, whose source has no uid, and then only with time (tests/property/test_meter.py against a naive oracle).
 """
 
 from dataclasses import dataclass, field
 
 from schemas.ids import HOST, POD, UNATTRIBUTED, holder_of
+from schemas.limits import MAX_UNITS
 from schemas.pods import ContainerRecord, PodRecord
 from schemas.snapshots import CONTAINER, HOST_PROCESS, ProcessIdentity, Snapshot
 
@@ -37,7 +38,7 @@ def pseudo(kind: str, *flags: str) -> Holder:
 def _pod_holder(pod: PodRecord, container: ContainerRecord | None, container_id: str, *flags: str) -> Holder:
     owner = pod.owners[-1] if pod.owners else None
     name = container.name if container else ""
-    units = sum(container.requests.values()) if container else None
+    units = min(sum(container.requests.values()), MAX_UNITS) if container else None
     return Holder(
         holder_of(pod.uid, name, container_id),
         POD,

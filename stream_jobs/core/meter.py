@@ -193,7 +193,7 @@ class PartitionMeter:
         if ahead_us > self.settings.reading_ahead_us:
             raise ValueError(
                 f"reading at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
-                f"({append_us} us), more than {self.settings.reading_ahead_us // 1_000_000} s: the node's clock is wrong"
+                f"({append_us} us), at most {self.settings.reading_ahead_us // 1_000_000} s: is the node's clock wrong?"
             )
 
     def _cluster(self, name: str, heard_us: int) -> ClusterState:

@@ -17,8 +17,11 @@ class MeterSettings:
     """A node's first window starts no earlier than this before the clock; older readings are late."""
     ahead_us: int = 60_000_000
     """An assertion or a clock record this far ahead of what it is judged by is not believed."""
+    reading_ahead_us: int = 86_400_000_000
+    """A reading this far ahead of its append time is refused."""
     reach_us: int = 518_400_000_000
-    """A cluster without a clock record for this long (append time) is forgotten; less than the log's retention."""
+    """A cluster without a clock record for this long (append time) is forgotten; less than the log's retention.
+    A clock record that is older than this when it is appended is not believed."""
     simulated_time: bool = False
     """Append times say nothing about event times: do not judge clock records by them."""
     clock_key: bytes = b""

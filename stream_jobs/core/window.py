@@ -1,5 +1,6 @@
 """A node's window as its closing function gets it: every record that its cuts let through, and nothing else."""
 
+import re
 from dataclasses import dataclass, field
 
 from schemas.pods import NodeRecord, PodRecord
@@ -7,6 +8,8 @@ from schemas.snapshots import ProcessIdentity, Snapshot
 from stream_jobs.decode import Reading
 
 from .identity import process_index
+
+_REPLICAS = re.compile(r"[1-9][0-9]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +64,4 @@ class NodeWindow:
     def replicas(self) -> int:
         """Slots a GPU, by the node's label; 1 without one."""
         text = (self.node_record.labels if self.node_record else {}).get("nvidia.com/gpu.replicas", "1")
-        return int(text) if text.isdigit() and int(text) > 0 else 1
+        return int(text) if _REPLICAS.fullmatch(text) else 1

@@ -1,11 +1,15 @@
 """Garbage on the input topics: refused with a reason, and the rows are those of the log without it."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.headers import Headers, encode_headers
+from schemas.clock import ClockRecord, encode_clock
+from schemas.headers import Headers, decode_headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.settings import MeterSettings
+from stream_jobs.decode import decode_reading
 from tests.property.drive import SETTINGS, SOURCE, content, run
 from tests.property.workload import make_log
 
@@ -74,3 +78,36 @@ def test_garbage_leaves_the_other_rows_alone(seed: int, cases: list) -> None:
         rows = [*junk, *((r.headers, r.payload) for r in records)]
         dirty[topic] = [LogRecord(i, 0, headers, payload) for i, (headers, payload) in enumerate(rows)]
     assert content(run(dirty)[0]) == content(run(log)[0])
+
+
+@pytest.mark.parametrize("payload", [b'{"x":' + b"[" * 100_000, b'{"x":' * 100_000])
+def test_endless_nesting_is_refused(payload: bytes) -> None:
+    """JSON nested deeper than the reader goes is refused like any other garbage."""
+    meter = PartitionMeter(SETTINGS, SOURCE)
+    headers = encode_headers(Headers(record="snapshot", cluster="c", node="n0"))
+    (refused,) = meter.feed(POD_MAPPINGS, [LogRecord(0, 0, headers, payload)])
+    assert "recursion" in refused.detail
+
+
+def _clock(offset: int, now_us: int, append_us: int) -> LogRecord:
+    headers = encode_headers(Headers(record="clock", cluster="c"))
+    return LogRecord(offset, append_us, headers, encode_clock(ClockRecord(cluster="c", now_us=now_us), b"", "", 0))
+
+
+def test_clock_of_1970_moves_nothing() -> None:
+    """A clock record far older than its append time is not believed: it would open every window since then."""
+    meter, append_us = PartitionMeter(MeterSettings(), SOURCE), 1_790_000_000_000_000
+    meter.feed(GPU_SAMPLES, [_clock(0, 5_000_000, append_us), _clock(1, append_us, append_us)])
+    assert meter.metrics()["clocks_ignored"] == 1
+    assert meter.metrics()["clock_us"] == append_us
+
+
+@pytest.mark.parametrize(("ahead_us", "refused"), [(7_200_000_000, 0), (90_000_000_000, 1)])
+def test_reading_days_ahead_is_refused(ahead_us: int, refused: int) -> None:
+    """A reading days before its time is refused, since progress would wait for its window; one of hours is kept."""
+    reading = next(r for r in make_log(3, nodes=1, minutes=2)[GPU_SAMPLES] if decode_headers(r.headers).node)
+    newest_us = max(decode_reading(reading.payload)[0]["read_us"].tolist())
+    meter = PartitionMeter(MeterSettings(), SOURCE)
+    late = LogRecord(0, newest_us - ahead_us, reading.headers, reading.payload)
+    assert len(meter.feed(GPU_SAMPLES, [late])) == refused
+    assert meter.metrics()["buffered_readings"] == 1 - refused

@@ -27,3 +27,12 @@ def test_large_payload_is_cut_and_says_so() -> None:
     decoded = decode_dead_letter(encoded)
     assert len(encoded) < 1_000_000
     assert (len(decoded.payload), decoded.payload_bytes) == (MAX_PAYLOAD_BYTES, MAX_PAYLOAD_BYTES + 1)
+
+
+def test_letter_of_the_worst_message_fits_into_kafka() -> None:
+    """Headers, words and payload of any length and content give a letter below 1 MB."""
+    worst = DeadLetterRecord(
+        reason="r", detail="\x01" * 900_000, topic="t", partition=0, offset=0, append_us=0, record="\x01" * 900_000,
+        headers=[("\x01" * 10_000, b"\xff" * 10_000)] * 90, payload=b"x" * 1_000_000,
+    )  # fmt: skip
+    assert len(encode_dead_letter(worst)) < 900_000

@@ -1,5 +1,7 @@
 """Payloads that cannot be true are refused with column, row and value."""
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,9 @@ def test_decode_gives_back_what_was_encoded() -> None:
         ({"span_end_us": 4_000_000}, {}, "span_end_us = 4000000: before span_start_us"),
         ({"span_end_us": 500_000_000}, {}, "a span above"),
         ({"span_start_us": -5}, {}, "span_start_us = -5"),
+        ({"read_us": -(2**63)}, {}, "read_us = -9223372036854775808: not a time"),
+        ({"read_us": 2**63 - 1}, {}, "read_us = 9223372036854775807: not a time"),
+        ({"gpu_uuid": "G" * 513}, {}, "column gpu_uuid holds a text of more than 512"),
         ({"sample_count": -1}, {}, "sample_count = -1"),
         ({"sample_sum_points": 3001}, {}, "sample_sum_points = 3001"),
         ({"energy_end_mj": -9}, {}, "energy_end_mj = -9"),
@@ -48,6 +53,7 @@ def test_decode_gives_back_what_was_encoded() -> None:
         ({}, {"sm_util_points": 37100}, "sm_util_points = 37100"),
         ({}, {"pid": 0}, "pid = 0: not a process id"),
         ({}, {"memory_used_bytes": -2}, "memory_used_bytes = -2"),
+        ({}, {"memory_used_bytes": 2**63 - 1}, "above 64 TiB"),
     ],
 )
 def test_decode_refuses_what_cannot_be_true(device: dict, process: dict, words: str) -> None:
@@ -98,3 +104,19 @@ def test_decode_takes_a_pid_that_was_used_twice_in_a_span() -> None:
     two = {name: np.concatenate([column, column]) for name, column in process.items()}
     two["start_ticks"] = np.array([1, 2], np.int64)
     assert decode_reading(encode_reading(device, two))[1]["start_ticks"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("ends", [(0, 1 << 30), (0, -(1 << 30)), (-7, 5)])
+def test_decode_refuses_text_beyond_its_buffer(ends: tuple[int, int]) -> None:
+    """Text whose ends point out of the message is refused; to read it would end the process by a signal."""
+    payload = bytearray(columns())
+    at = payload.find(struct.pack("<2i", 0, len("GPU-1")))
+    payload[at : at + 8] = struct.pack("<2i", *ends)
+    with pytest.raises(DecodeError, match="device rows"):
+        decode_reading(bytes(payload))
+
+
+def test_decode_refuses_text_that_is_no_text() -> None:
+    """Bytes that are not UTF-8 are refused."""
+    with pytest.raises(DecodeError, match="UTF8"):
+        decode_reading(columns().replace(b"GPU-1", b"\xff\xfeU-1"))

@@ -29,3 +29,15 @@ def test_messages_hold_every_row_once() -> None:
         assert (message.topic, message.partition) == (GPU_USAGE, 3)
         found += rows["window_start_us"].to_pylist()
     assert sorted(found) == table["window_start_us"].to_pylist()
+
+
+def test_messages_of_long_names_fit_into_kafka() -> None:
+    """Rows with the longest names are sent in more messages, each below Kafka's limit, and none is lost."""
+    table = _table(["a"] * ROWS_PER_MESSAGE)
+    for name in ("pod_name", "owner_name", "holder"):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), pa.array(["\u00fc" * 512] * ROWS_PER_MESSAGE))
+    payloads = [message.payload for message in usage_messages(table, 0)]
+    assert max(map(len, payloads)) < 900_000
+    rows = [row for p in payloads for row in pa.ipc.open_stream(p).read_all()["window_start_us"].to_pylist()]
+    assert rows == table["window_start_us"].to_pylist()
