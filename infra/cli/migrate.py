@@ -9,18 +9,14 @@ from typing import Annotated
 
 import typer
 
+from infra.cli.options import DEFAULT_LEDGER, LedgerUrl
+
 
 def migrate(
-    url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="GPUMETER_CLICKHOUSE_URL",
-            help="A ClickHouse server, http(s)://user:password@host:port/database. Without it: the embedded engine.",
-        ),
-    ] = None,
+    url: LedgerUrl = None,
     directory: Annotated[
         Path, typer.Option(envvar="GPUMETER_LEDGER_DIRECTORY", help="Directory of the embedded ledger; made if absent.")
-    ] = Path("build/demo/ledger"),
+    ] = DEFAULT_LEDGER,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what is applied and what would be.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

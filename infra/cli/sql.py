@@ -6,10 +6,11 @@ Tested in tests/integration/test_cli_ledger.py.
 import json
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from infra.cli.options import DEFAULT_LEDGER, LedgerDirectory, LedgerUrl
 
 if TYPE_CHECKING:
     from stream_jobs.ledger import Ledger
@@ -23,13 +24,8 @@ def sql(
     query: Annotated[str, typer.Argument(help='The statement; "-" reads it from standard input.')],
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array with an object for each row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a line of names.")] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(envvar="GPUMETER_CLICKHOUSE_URL", help="A ClickHouse server instead of an embedded ledger."),
-    ] = None,
-    directory: Annotated[
-        Path, typer.Option(envvar="GPUMETER_LEDGER_DIRECTORY", help="Directory of the embedded ledger.")
-    ] = Path("build/demo/ledger"),
+    url: LedgerUrl = None,
+    directory: LedgerDirectory = DEFAULT_LEDGER,
 ) -> None:
     """Ask the ledger in SQL (ClickHouse's); prints a table, or JSON or CSV.
 

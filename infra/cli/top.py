@@ -5,10 +5,11 @@ Tested in tests/integration/test_cli_ledger.py.
 
 import json
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from infra.cli.options import DEFAULT_LEDGER, LedgerDirectory, LedgerUrl
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,13 +46,8 @@ def top(
     rows: Annotated[int, typer.Option(min=1, max=10_000, help="Most pods shown.")] = 40,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every 2 s until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: times in microseconds.")] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(envvar="GPUMETER_CLICKHOUSE_URL", help="A ClickHouse server instead of an embedded ledger."),
-    ] = None,
-    directory: Annotated[
-        Path, typer.Option(envvar="GPUMETER_LEDGER_DIRECTORY", help="Directory of the embedded ledger.")
-    ] = Path("build/demo/ledger"),
+    url: LedgerUrl = None,
+    directory: LedgerDirectory = DEFAULT_LEDGER,
 ) -> None:
     """Show the last closed windows: each pod on each GPU, GPU-seconds held, used ± one standard deviation, charged.
 
@@ -74,6 +70,9 @@ def top(
             _watch(ledger, windows, rows)
         else:
             _print(ledger, windows, rows)
+    except LedgerError as error:
+        typer.echo(f"gpumeter top: {error}; are its tables of this version? `gpumeter migrate` says", err=True)
+        raise typer.Exit(2) from error
     finally:
         ledger.close()
 

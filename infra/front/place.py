@@ -13,7 +13,6 @@ from urllib.request import ProxyHandler, build_opener
 
 from stream_jobs.ledger import Ledger, NoLedger, open_ledger
 
-DEFAULT_DIRECTORY = Path("build/demo/ledger")
 _FILE = "front.json"
 _ANSWER_S = 2.0
 _HINT = "make one with `make demo`, or name one with --directory or --url"
