@@ -1,1 +1,1 @@
-"""infra/broker"""
+"""A real Apache Kafka on this machine, and the topics of the catalogue on any broker."""

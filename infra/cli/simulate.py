@@ -50,9 +50,10 @@ def simulate(
     """
     from infra.sim.clock import wall_us
     from infra.sim.lockstep import RUN_ON_US, SimulationPlan, aligned_start_us
-    from infra.sim.scenario import HOUR_US, load_cluster
+    from infra.sim.scenario import load_cluster
     from infra.sim.scenario_format import ScenarioError
     from infra.sim.traces import TraceError
+    from schemas.units import US_PER_HOUR
 
     if scenario is None and trace is None:
         _list(as_json)
@@ -74,7 +75,7 @@ def simulate(
         start_us,
         scenario=name,
         trace=file,
-        hours=cluster.end_us / HOUR_US,
+        hours=cluster.end_us / US_PER_HOUR,
         live=live,
     )
     _play(plan, as_json)

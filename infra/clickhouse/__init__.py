@@ -1,1 +1,1 @@
-"""infra/clickhouse"""
+"""The ledger's tables and views as numbered SQL files, and what applies them."""

@@ -1,1 +1,1 @@
-"""infra/demo"""
+"""The demo: the whole meter on a simulated cluster, and its figures beside the truth."""

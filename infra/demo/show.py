@@ -1,6 +1,6 @@
 """Runs a demo for a person: signals, progress, report, exit code.
 
-Law: INT and TERM end it in order, with nothing left running, and exit code 130
+Law: INT and TERM end it in order, with nothing left running, and exit code 130 (0 where it ran live)
 (tests/e2e/test_demo_interrupted.py).
 """
 

@@ -7,6 +7,8 @@ not know the driver, /proc or the API. Tested in tests/unit/infra/sim/test_scena
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from schemas.units import US_PER_HOUR
+
 from .identities import container_id_of, gpu_uuid_of, pids, uuid_of
 from .model import SimCluster, SimContainer, SimGpu, SimNode, SimPod, SimProcess
 from .placement import SlotBook
@@ -26,8 +28,7 @@ from .timeline import Load
 from .traces import load_trace
 from .workload import Fault, Workload, generated_load
 
-HOUR_US = 3_600_000_000
-BOOT_BEFORE_US = 24 * HOUR_US
+BOOT_BEFORE_US = 24 * US_PER_HOUR
 CREATE_BEFORE_US = 1_500_000
 PROCESS_AFTER_US = 300_000
 PROCESS_BEFORE_END_US = 50_000
@@ -47,7 +48,7 @@ def load_cluster(
     scenario = read_scenario(path_or_name)
     if trace is not None:
         return load_trace(trace, cluster=scenario.cluster, seed=scenario.seed, start_us=start_us, hours=hours)
-    length_us = round((scenario.hours if hours is None else hours) * HOUR_US)
+    length_us = round((scenario.hours if hours is None else hours) * US_PER_HOUR)
     if length_us <= 0:
         raise ScenarioError(f"scenario {path_or_name}: hours must be above 0")
     return _Builder(scenario, start_us, start_us + length_us).build()

@@ -8,12 +8,13 @@ tests/unit/infra/sim/test_traces.py.
 import csv
 from dataclasses import dataclass
 
+from schemas.units import US_PER_HOUR
+
 from .fleet import Fleet
 from .model import SimCluster, SimContainer, SimPod, SimProcess
 from .timeline import Load
 from .workload import LoadKind, Workload, generated_load
 
-HOUR_US = 3_600_000_000
 DEFAULT_HOURS = 1.0
 NODES, GPUS, REPLICAS = 3, 8, 10
 PROCESS_AFTER_US = 300_000
@@ -57,7 +58,7 @@ def openb_cluster(
     text: str, *, cluster: str, seed: int, start_us: int, hours: float | None
 ) -> tuple[SimCluster, Workload]:
     """The fleet of three nodes of eight GPUs in ten replicas with the pods that start in the busiest hours."""
-    length_us = round((DEFAULT_HOURS if hours is None else hours) * HOUR_US)
+    length_us = round((DEFAULT_HOURS if hours is None else hours) * US_PER_HOUR)
     rows = _rows(text)
     shift_us = start_us - _busiest_us(rows, length_us)
     fleet = Fleet(cluster, seed, start_us, start_us + length_us, NODES, GPUS, REPLICAS)
