@@ -4,6 +4,7 @@ Owns the shapes and the reading of times, ids and quantities; must not know what
 null where Go has no value, so null is allowed wherever it was seen (tests/unit/collector/test_watcher_objects.py).
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ import msgspec
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_AMOUNT = re.compile(r"mem|core|percentage|priority")
 _SUFFIXES: dict[str, int | Decimal] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _SUFFIXES |= {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")}
 _SUFFIXES |= {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
@@ -183,6 +185,9 @@ def gpu_quantities(*resources: dict[str, str | int] | None) -> dict[str, int]:
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Whether an extended resource is a GPU or a part of one: NVIDIA's, and any other whose name says gpu."""
-    domain, slash, _ = name.partition("/")
-    return bool(slash) and (domain == "nvidia.com" or "gpu" in name)
+    """Whether an extended resource counts GPUs or parts of one: NVIDIA's, and any other whose name says gpu.
+
+    Not those that count megabytes or per cent beside it (HAMi's nvidia.com/gpumem and gpucores, Volcano's vgpu-memory).
+    """
+    domain, slash, kind = name.partition("/")
+    return bool(slash) and (domain == "nvidia.com" or "gpu" in name) and not _AMOUNT.search(kind)

@@ -46,10 +46,15 @@ def test_quantity_that_is_none_is_refused(text: str) -> None:
         ("gpu", False),
         ("rdma/hca", False),
         ("intel.com/qat", False),
+        ("nvidia.com/gpumem", False),
+        ("nvidia.com/gpumem-percentage", False),
+        ("nvidia.com/gpucores", False),
+        ("volcano.sh/vgpu-memory", False),
+        ("volcano.sh/vgpu-number", True),
     ],
 )
 def test_gpu_resource_is_known_by_its_name(name: str, is_gpu: bool) -> None:
-    """NVIDIA's resources and those that say gpu are GPUs."""
+    """NVIDIA's resources and those that say gpu are GPUs, but not amounts of memory or cores asked beside them."""
     assert is_gpu_resource(name) is is_gpu
 
 
