@@ -4,7 +4,7 @@ Identity is (pid, start time) under the snapshot that the reading names, then co
 for grants, whose source has no uid, and then only with time (tests/property/test_meter.py against a naive oracle).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schemas.ids import HOST, POD, UNATTRIBUTED, holder_of
 from schemas.limits import MAX_UNITS
@@ -105,8 +105,8 @@ class Directory:
             return Holder(holder, POD, namespace, name, "", container_name, flags=frozenset({"pod_unknown"}))
         container = next((c for c in pod.containers if c.name == container_name), None)
         if container is None:
-            container = ContainerRecord(name=container_name)
-            return _pod_holder(pod, container, "", "container_unknown")
+            named = _pod_holder(pod, ContainerRecord(name=container_name), "", "container_unknown")
+            return replace(named, requested_units=None)
         return _pod_holder(pod, container, "")
 
 
