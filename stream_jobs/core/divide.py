@@ -1,7 +1,8 @@
 """Integer division of time among rows, and cutting it at edges, without losing or making a microsecond.
 
-Laws: `largest_remainder` gives parts that add up to the total; `cut` gives pieces that add up to the parts and to the
-piece's own length, for any edges (tests/property/test_divide.py).
+Laws: `largest_remainder` gives parts that add up to the total; `cut` gives pieces that add up to their own length for
+any edges, and to the parts for one edge, the most that a reading shorter than a window meets; with more a part may be
+off by a microsecond (tests/property/test_divide.py).
 """
 
 from typing import Any
