@@ -21,6 +21,7 @@ from schemas.names import INPUT_TOPICS
 from .core.meter import LogRecord
 from .errors import Retry
 from .lane import Received
+from .odd_headers import tolerate_odd_headers
 from .settings import WorkerSettings
 
 Committed = dict[str, tuple[int, str]]
@@ -40,6 +41,7 @@ class FaustShell:
         receive: Callable[[Received], Awaitable[None]],
         loop: Callable[[], Awaitable[None]],
     ) -> None:
+        tolerate_odd_headers()
         self.app = _make_app(settings)
         topic = self.app.topic(
             *INPUT_TOPICS,

@@ -134,5 +134,9 @@ def _text(error: KafkaException) -> str:
 
 
 def _headers(message: Message) -> list[tuple[str, bytes]]:
-    raw: Any = message.headers() or ()
+    try:
+        raw: Any = message.headers() or ()
+    except SystemError:
+        # confluent-kafka cannot give headers whose names are not UTF-8; without headers the message is a dead letter.
+        raw = ()
     return [(name, value.encode() if isinstance(value, str) else value or b"") for name, value in raw]

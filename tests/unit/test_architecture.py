@@ -27,7 +27,7 @@ IMPORTERS = {
         "collector.publish", "collector.watcher.remember", "infra.broker",
         "stream_jobs.log_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
     },
-    "aiokafka": {"stream_jobs.faust_app"},
+    "aiokafka": {"stream_jobs.faust_app", "stream_jobs.odd_headers"},
     "prometheus_client": {"collector.metrics", "stream_jobs.metrics"},
     "structlog": {"stream_jobs.log"},
     "pydantic_settings": {"stream_jobs.settings"},

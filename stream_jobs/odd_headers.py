@@ -1,0 +1,61 @@
+"""Lets aiokafka read on where a header's name is not UTF-8.
+
+aiokafka refuses the whole batch, so a single such message, which any producer may write, would end every worker at the
+same place for ever. Here its batch is read again by aiokafka's own Python reader with the odd bytes replaced; what the
+message means is then judged like any other. Law: its neighbours in the batch come through, each once
+(tests/unit/stream_jobs/test_odd_headers.py).
+"""
+
+from typing import Any
+
+from aiokafka.consumer import fetcher  # type: ignore[import-untyped]
+from aiokafka.record.default_records import _DefaultRecordBatchPy  # type: ignore[import-untyped]
+from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy  # type: ignore[import-untyped]
+
+
+class _KeptRecords(MemoryRecords):  # type: ignore[misc]
+    """Records that can be read a second time."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(raw)
+        self.raw = raw
+
+
+class _Buffer(bytearray):
+    """Bytes whose parts are decoded with what is no text replaced."""
+
+    def __getitem__(self, at: Any) -> Any:
+        part = super().__getitem__(at)
+        return _Buffer(part) if isinstance(part, bytearray) else part
+
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return super().decode(encoding, errors)
+
+
+class _Batch(_DefaultRecordBatchPy):  # type: ignore[misc]
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        self._buffer: bytearray = _Buffer(self._buffer)
+
+
+class _Records(_MemoryRecordsPy):  # type: ignore[misc]
+    def next_batch(self) -> _Batch:
+        raw = self._next_slice
+        self._cache_next()
+        return _Batch(raw)
+
+
+class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except UnicodeDecodeError:
+            # `next_fetch_offset` stands at the odd message, so what came before it is passed over.
+            self._records: Any = _Records(self._records.raw)
+            self._records_iterator = self._unpack_records()
+            return super().__next__()
+
+
+def tolerate_odd_headers() -> None:
+    """Makes the aiokafka of this process tolerant; doing it twice changes nothing."""
+    fetcher.MemoryRecords, fetcher.PartitionRecords = _KeptRecords, _Partition
