@@ -175,19 +175,21 @@ def quantity(text: str | int) -> int:
 
 
 def gpu_quantities(*resources: dict[str, str | int] | None) -> dict[str, int]:
-    """GPU resources among quantities; the first mention of a name counts."""
+    """GPU resources among quantities; the first mention of a name counts.
+
+    Megabytes, cores and per cent asked beside a number of GPUs (HAMi's nvidia.com/gpumem, Volcano's vgpu-memory) are not
+    more GPUs; where nothing else is asked they stay, since the pod did ask.
+    """
     found: dict[str, int] = {}
     for named in resources:
         for name, amount in (named or {}).items():
             if is_gpu_resource(name) and name not in found:
                 found[name] = quantity(amount)
-    return found
+    devices = {name: count for name, count in found.items() if not _AMOUNT.search(name.partition("/")[2])}
+    return devices or found
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Whether an extended resource counts GPUs or parts of one: NVIDIA's, and any other whose name says gpu.
-
-    Not those that count megabytes or per cent beside it (HAMi's nvidia.com/gpumem and gpucores, Volcano's vgpu-memory).
-    """
-    domain, slash, kind = name.partition("/")
-    return bool(slash) and (domain == "nvidia.com" or "gpu" in name) and not _AMOUNT.search(kind)
+    """Whether an extended resource is a GPU or a part of one: NVIDIA's, and any other whose name says gpu."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and (domain == "nvidia.com" or "gpu" in name)

@@ -46,15 +46,10 @@ def test_quantity_that_is_none_is_refused(text: str) -> None:
         ("gpu", False),
         ("rdma/hca", False),
         ("intel.com/qat", False),
-        ("nvidia.com/gpumem", False),
-        ("nvidia.com/gpumem-percentage", False),
-        ("nvidia.com/gpucores", False),
-        ("volcano.sh/vgpu-memory", False),
-        ("volcano.sh/vgpu-number", True),
     ],
 )
 def test_gpu_resource_is_known_by_its_name(name: str, is_gpu: bool) -> None:
-    """NVIDIA's resources and those that say gpu are GPUs, but not amounts of memory or cores asked beside them."""
+    """NVIDIA's resources and those that say gpu are GPUs."""
     assert is_gpu_resource(name) is is_gpu
 
 
@@ -66,6 +61,14 @@ def test_requests_come_before_limits() -> None:
         "nvidia.com/gpu": 1,
         "nvidia.com/mig-1g.5gb": 2,
     }
+
+
+def test_amounts_beside_gpus_are_not_gpus() -> None:
+    """HAMi's and Volcano's memory and cores do not add to the number of GPUs; asked alone they are a request."""
+    asked = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": 25, "nvidia.com/priority": 1}
+    assert gpu_quantities(asked) == {"nvidia.com/gpu": 1}
+    assert gpu_quantities({"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": "8k"}) == {"volcano.sh/vgpu-number": 2}
+    assert gpu_quantities({"aliyun.com/gpu-mem": 8}) == {"aliyun.com/gpu-mem": 8}
 
 
 def test_time_keeps_microseconds_and_zone() -> None:

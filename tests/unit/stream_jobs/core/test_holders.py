@@ -7,7 +7,7 @@ POD = PodRecord(uid="u", namespace="n", name="p", node="n1", containers=[Contain
 
 
 def test_container_without_a_spec_has_no_known_request() -> None:
-    """A granted container that the pod's record does not have asked for nobody knows what; one that asks none, for 0."""
+    """What a container that the pod's record lacks asked for is not known; one that asks for none asked for 0."""
     directory = Directory([POD])
     other = directory.holder_of_grant(POD, "n", "p", "other")
     assert (other.id, other.requested_units, set(other.flags)) == ("u/other", None, {"container_unknown"})
