@@ -177,8 +177,8 @@ def quantity(text: str | int) -> int:
 def gpu_quantities(*resources: dict[str, str | int] | None) -> dict[str, int]:
     """GPU resources among quantities; the first mention of a name counts.
 
-    Megabytes, cores and per cent asked beside a number of GPUs (HAMi's nvidia.com/gpumem, Volcano's vgpu-memory) are not
-    more GPUs; where nothing else is asked they stay, since the pod did ask.
+    Megabytes, cores and per cent asked beside a number of GPUs (HAMi's nvidia.com/gpumem, Volcano's vgpu-memory) are
+    not more GPUs; where nothing else is asked they stay, since the pod did ask.
     """
     found: dict[str, int] = {}
     for named in resources:

@@ -67,7 +67,9 @@ def test_amounts_beside_gpus_are_not_gpus() -> None:
     """HAMi's and Volcano's memory and cores do not add to the number of GPUs; asked alone they are a request."""
     asked = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": 25, "nvidia.com/priority": 1}
     assert gpu_quantities(asked) == {"nvidia.com/gpu": 1}
-    assert gpu_quantities({"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": "8k"}) == {"volcano.sh/vgpu-number": 2}
+    assert gpu_quantities({"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": "8k"}) == {
+        "volcano.sh/vgpu-number": 2
+    }
     assert gpu_quantities({"aliyun.com/gpu-mem": 8}) == {"aliyun.com/gpu-mem": 8}
 
 
