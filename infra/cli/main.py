@@ -4,6 +4,7 @@ Knows nothing of what the subcommands do. Laws: `--help` imports no subcommand a
 has the exit code that the main help documents (tests/unit/infra/test_cli_main.py).
 """
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,6 +14,13 @@ from infra.cli.catalogue import OWN_PACKAGES, PLAIN, SUBCOMMANDS, load
 USAGE, OUTSIDE, DEFECT, INTERRUPTED = 2, 3, 4, 130
 AWAY = (("collector.errors", "Retry"), ("stream_jobs.errors", "Retry"), ("infra.broker.errors", "BrokerError"))
 """Errors that mean an outside service failed: (module, class), looked up only where the module was loaded."""
+REFUSED = frozenset(
+    (
+        errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT,
+        errno.ENAMETOOLONG, errno.EADDRINUSE,
+    )
+)  # fmt: skip
+"""What the system says where a file, a directory or a port that was named cannot be used, or the disk is full."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,9 +68,9 @@ def _explain_missing(name: str, error: ModuleNotFoundError) -> int:
 
 
 def _explain_failure(name: str, error: Exception) -> int:
-    """One line for an outside service that is away; the whole traceback for a defect."""
+    """One line for an outside service that is away or a file that cannot be; the whole traceback for a defect."""
     away = tuple(getattr(sys.modules[module], kind) for module, kind in AWAY if module in sys.modules)
-    if isinstance(error, away):
+    if isinstance(error, away) or (isinstance(error, OSError) and error.errno in REFUSED):
         sys.stderr.write(f"gpumeter {name}: {error}\n")
         return OUTSIDE
     traceback.print_exception(error)

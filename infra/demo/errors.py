@@ -6,4 +6,4 @@ class DemoError(RuntimeError):
 
 
 class Busy(DemoError):
-    """Another demo holds the directory."""
+    """The directory is another demo's, or not a demo's."""

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from infra.demo.errors import Busy
 
+_REMOVED = ("ledger", "kafka", "simulation", "logs", "summary.json")
+"""What a demo removes before it begins."""
+
 
 class Plan(NamedTuple):
     """One run: the story, for how long, in which step, and what stays up afterwards."""
@@ -53,8 +56,17 @@ class Plan(NamedTuple):
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Only one demo at a time in a directory; Busy where another runs there."""
+    """Only one demo at a time in a directory; Busy where another runs there, or where it is not a demo's.
+
+    A demo removes what the last one left, folders named logs and ledger among it: only where there was a demo before.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    foreign = [] if (out / "lock").exists() else [name for name in _REMOVED if (out / name).exists()]
+    if foreign:
+        raise Busy(
+            f"{out} has {', '.join(foreign)}, not made by a demo; a demo would remove them. Nothing was touched: "
+            "name another --out"
+        )
     with (out / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

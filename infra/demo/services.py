@@ -31,10 +31,10 @@ class Services:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self._running: list[Service] = []
-        logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, argv: Sequence[str]) -> Service:
         """Starts argv (argv[0] a path) with its output in `logs`/NAME.log; it dies with this thread."""
+        self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{name}.log"
         service = Service(name, spawn(argv, log=log), log)
         self._running.append(service)

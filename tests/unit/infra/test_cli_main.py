@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -75,10 +76,17 @@ def test_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 @pytest.mark.parametrize(
     ("raised", "code"),
-    [(KeyboardInterrupt(), 130), (errors.Retry("broker away"), 3), (RuntimeError("boom"), 4), (SystemExit(1), 1)],
+    [
+        (KeyboardInterrupt(), 130),
+        (errors.Retry("broker away"), 3),
+        (OSError(errno.ENOSPC, "No space left on device"), 3),
+        (PermissionError(errno.EACCES, "Permission denied", "build"), 3),
+        (RuntimeError("boom"), 4),
+        (SystemExit(1), 1),
+    ],
 )
 def test_exit_code_tells_the_kind_of_end(raised: BaseException, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupted 130, an outside service away 3, a defect 4, a difference found 1."""
+    """Interrupted 130, outside away, disk full or directory closed 3, a defect 4, a difference found 1."""
 
     def ends(target: str) -> object:
         raise raised
