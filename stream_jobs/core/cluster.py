@@ -86,7 +86,7 @@ class ClusterState:
         if mappings is None or events is None:
             return None
         floors = self._read_from(node.closed_to_us)
-        return node.window(node.closed_to_us, (known, mappings, events), floors, self.settings.window_us)
+        return node.window(node.closed_to_us, (known, mappings, events), floors, self.settings)
 
     def floors(self) -> tuple[int, int]:
         """Offsets in pod-mappings and pod-events below which no window that may still close can see."""

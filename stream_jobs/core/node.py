@@ -112,16 +112,22 @@ class NodeState:
             self.watermark_us = asserted
             self.advance(asserted, offset + 1, settings)
 
-    def window(self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], window_us: int) -> NodeWindow:
-        """The closing function's input for a window: what lies below its cuts and at or above the topics' floors."""
-        end_us = start_us + window_us
+    def window(
+        self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], settings: MeterSettings
+    ) -> NodeWindow:
+        """The closing function's input for a window: what lies below its cuts and at or above the topics' floors.
+
+        Devices that were last listed beyond the reach are no longer taken for there.
+        """
+        end_us = start_us + settings.window_us
         readings = [
             b.reading
             for b in self.buffered
             if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
         ]
         listed = [d for d in self.device_lists if d.read_us < end_us and d.offset < cuts[0]]
-        devices = {d.gpu_uuid: d for d in listed[-1].devices} if listed else {}
+        is_there = bool(listed) and start_us - listed[-1].read_us <= settings.reach_us
+        devices = {d.gpu_uuid: d for d in listed[-1].devices} if is_there else {}
         for reading in readings:
             for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
                 devices.setdefault(uuid, DeviceFacts(uuid, model))

@@ -21,7 +21,8 @@ class MeterSettings:
     """A reading this far ahead of its append time is refused."""
     reach_us: int = 518_400_000_000
     """A cluster without a clock record for this long (append time) is forgotten; less than the log's retention.
-    A clock record that is older than this when it is appended is not believed."""
+    A clock record that is older than this when it is appended is not believed. A node without a reading for this long
+    of event time has no more rows."""
     simulated_time: bool = False
     """Append times say nothing about event times: do not judge clock records by them."""
     clock_key: bytes = b""

@@ -41,3 +41,19 @@ def test_deleted_node_stays_gone_when_its_record_is_out_of_reach(restart_s: int 
         table = meter.close_ready()
         windows |= {(row["window_start_us"] - START) // SECOND for row in table.to_pylist()} if table else set()
     assert windows == {0, 60, 120}
+
+
+def test_node_that_was_never_deleted_ends_at_the_reach() -> None:
+    """Of a node that is silent and never told to be deleted, rows of unobserved time end at the reach, not never."""
+    meter = PartitionMeter(MeterSettings(simulated_time=True, reach_us=1800 * SECOND), Source(0))
+    windows: set[int] = set()
+    for offset, at_s in enumerate(range(0, 2 * 3600, 5)):
+        for topic in TOPICS:
+            first = 2 * offset if topic == GPU_SAMPLES else offset
+            meter.feed(topic, [clock(topic, first, at_s)])
+        end_s = min(at_s, 115) + 5
+        complete = reading(2 * offset + 1, min(offset, 23), end_s - 5, end_s, end_s)
+        meter.feed(GPU_SAMPLES, [complete])
+        table = meter.close_ready()
+        windows |= {(row["window_start_us"] - START) // SECOND for row in table.to_pylist()} if table else set()
+    assert windows == set(range(0, 120 + 1800 + 60, 60))
