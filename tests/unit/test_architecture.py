@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 from collections import defaultdict
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -155,3 +156,14 @@ def test_requirements_are_hashed_and_hold_no_address() -> None:
         pinned = [block for block in re.split(r"\n(?=\S)", text) if block.strip()]
         assert pinned
         assert [block.split()[0] for block in pinned if "--hash=sha256:" not in block] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "tests/README.md"])
+def test_documents_name_files_that_exist(page: str) -> None:
+    """Every path of the project that a page names in code marks or a link is there."""
+    text = (ROOT / page).read_text()
+    named = re.findall(r"`([a-z_.]+/[\w./*-]*)`", text) + re.findall(r"\]\(([^)#:]+)\)", text)
+    wanted = [name.rstrip("/") for name in named if not name.startswith(("build/", ".venv/"))]
+    folders = {str(parent) for name in _tracked() for parent in Path(name).parents}
+    there = {f"/{name}" for name in (*_tracked(), *folders)}
+    assert [name for name in wanted if not any(fnmatch(path, f"*/{name}") for path in there)] == []
