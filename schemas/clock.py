@@ -1,7 +1,7 @@
 """The clock record: "now is T", written to every partition of each input topic every 5 s.
 
 On pod-events it also means "every pod event up to T is out". With a key it is signed, so that a sender without the
-key (a node's collector) cannot move time (DESIGN: the clock). Tested in tests/unit/schemas/test_clock.py.
+key (a node's collector) cannot move time. Tested in tests/unit/schemas/test_clock.py.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The meter of one partition: fed with records of three topics in any interleaving, it closes windows at their cuts.
 
-Owns event time, cuts and progress; must not know Kafka, clocks or where rows go. Laws 2, 3, 6 and 7 of DESIGN
-section 4 are tested on it in tests/property/test_meter.py and test_crash.py against a pure function of the log.
+Owns event time, cuts and progress; must not know Kafka, clocks or where rows go. Laws 2, 3, 6 and 7 of
+tests/README.md are tested on it in tests/property/test_meter.py and test_crash.py against a pure function of the log.
 """
 
 from collections.abc import Sequence

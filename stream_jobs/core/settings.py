@@ -1,4 +1,4 @@
-"""The numbers that change results. Units in the names; each has the default of DESIGN section 5."""
+"""The numbers that change results, with units in their names."""
 
 from dataclasses import dataclass
 
