@@ -61,14 +61,13 @@ class Grants:
             self._socket, self._doubt_until_us, self._slots_due_us = socket, now_us + DOUBT_US, None
         try:
             grants = self._source.grants()
-            if self._slots_due_us is None or now_us >= self._slots_due_us:
-                self.slots = self._source.slots()
-                self._slots_due_us = now_us + SLOTS_EVERY_US
         except Retry as error:
             if self.status != UNAVAILABLE:
                 logger.warning("kubelet away, the last known grants go on as such: %s", error)
             self.status = UNAVAILABLE
             return now_us + self._period_us
+        if self._slots_due_us is None or now_us >= self._slots_due_us:
+            self._ask_slots(now_us)
         doubtful = self._doubt_until_us is not None and now_us < self._doubt_until_us
         if not grants and doubtful:
             self.status = EMPTY_AFTER_RESTART
@@ -76,3 +75,11 @@ class Grants:
         self._doubt_until_us = None
         self.grants, self.status = grants, OK
         return now_us + self._period_us
+
+    def _ask_slots(self, now_us: int) -> None:
+        """Asks how many slots each device has; a kubelet that does not say leaves the last answer and the grants."""
+        try:
+            self.slots = self._source.slots()
+            self._slots_due_us = now_us + SLOTS_EVERY_US
+        except Retry as error:
+            logger.warning("kubelet gave grants but not what it can grant, the last known slots stand: %s", error)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, RING_OVERFLOW
+from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, LONGEST_SPAN_US, RING_OVERFLOW
 
 from .answers import (
     GPU_IS_LOST,
@@ -163,6 +163,9 @@ def _span(before: DeviceState, good: list[UtilisationSample], now_us: int) -> _S
         start_us, flags = max(after_us, fresh[0].time_us - period_us), RING_OVERFLOW
     if start_us < promised_us:
         start_us, flags = promised_us, RING_OVERFLOW
+        fresh = [sample for sample in fresh if sample.time_us > start_us]
+    if end_us - start_us > LONGEST_SPAN_US:
+        start_us, flags = end_us - LONGEST_SPAN_US, RING_OVERFLOW
         fresh = [sample for sample in fresh if sample.time_us > start_us]
     return _Span(start_us, end_us, fresh, state, flags)
 

@@ -45,6 +45,11 @@ PROCESS_COLUMNS = (
     Column("compute_instance_id", "int32", "-1 outside MIG"),
 )
 
+LONGEST_SPAN_US = 60_000_000
+"""A reading spans no more: the driver's ring holds 12 to 14 s (72 s at one sample a second), a window no less."""
+MPS_LIST = 4
+"""Bit of `lists`: the process is in the MPS list."""
+
 FIRST_READING = 1
 RING_OVERFLOW = 2
 CLOCK_STEP = 4

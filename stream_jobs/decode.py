@@ -13,11 +13,9 @@ import pyarrow.compute as pc
 
 from schemas.columns import Column
 from schemas.limits import MAX_NUMBER, MAX_TEXT
-from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
+from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, LONGEST_SPAN_US, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
 
-MAX_SPAN_US = 60_000_000
-"""The driver's ring holds 12 to 14 s; a longer span is a fault, and would overflow the 64-bit division."""
 MAX_SAMPLES = 1_000
 MAX_NAMED = 1_000
 MAX_ENERGY_MJ = 1_000_000_000
@@ -123,7 +121,7 @@ def _check_device(device: Columns) -> None:
         bad = (device[name] < 0) | (device[name] > MAX_NUMBER)
         _refuse("device", device, name, bad, "not a time from 1970 to 2255")
     _refuse("device", device, "span_end_us", span < 0, "before span_start_us")
-    _refuse("device", device, "span_end_us", span > MAX_SPAN_US, f"a span above {MAX_SPAN_US} us")
+    _refuse("device", device, "span_end_us", span > LONGEST_SPAN_US, f"a span above {LONGEST_SPAN_US} us")
     _refuse("device", device, "sample_count", (count < 0) | (count > MAX_SAMPLES), f"outside 0..{MAX_SAMPLES}")
     _refuse("device", device, "sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")
     known = device["energy_status"] == 0

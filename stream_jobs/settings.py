@@ -36,7 +36,7 @@ class WorkerSettings(BaseSettings):
     """Key of the clock records' signature; empty: unsigned records count."""
     simulated_time: bool = Field(False, validation_alias="GPUMETER_SIMULATED_TIME")
     """Event time is simulated: append times do not judge clock records."""
-    window_s: int = Field(60, ge=1, le=3600)
+    window_s: int = Field(60, ge=15, le=3600)
     """Length of a window."""
     lateness_s: int = Field(120, ge=0, le=86_400)
     """How long a window waits after its end."""

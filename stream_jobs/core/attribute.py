@@ -71,6 +71,7 @@ def measure(batch: Batch) -> Measures:
     out = _empty(batch, part, row, util)
     rows = _observed_parts(batch, part, divided, out)
     _add_used(out, rows)
+    _add_energy_of_empty_spans(batch, window_start, window_end, out)
     resident = _add_residents(batch, part, out)
     _add_idle(batch, part, rows, resident, out)
     return out
@@ -135,6 +136,15 @@ def _add_used(out: Measures, rows: _Parts) -> None:
     out.used_us += sum_by(rows.holder[busy], rows.us[busy], size)
     out.variance_us2 += sum_by(rows.holder[busy], rows.variance_us2[busy], size)
     out.energy_mj += sum_by(rows.holder[busy], rows.energy_mj[busy], size)
+
+
+def _add_energy_of_empty_spans(batch: Batch, window_start: Ints, window_end: Ints, out: Measures) -> None:
+    """Energy read without any time to divide it by is unobserved, in the window of the reading."""
+    device = batch.device
+    known = (device["energy_status"] == NVML_SUCCESS) & (device["span_end_us"] == device["span_start_us"])
+    mine = known & (device["read_us"] >= window_start) & (device["read_us"] < window_end)
+    energy = np.where(mine, device["energy_end_mj"] - device["energy_start_mj"], 0)
+    out.energy_mj += sum_by(_pseudo_numbers(batch, UNOBSERVED)[batch.gpu], energy, len(batch.holders))
 
 
 def _add_residents(batch: Batch, part: Pieces, out: Measures) -> Ints:

@@ -20,6 +20,7 @@ from .window import NodeWindow
 DEVICE_FIELDS = (
     "read_us", "span_start_us", "span_end_us", "sample_count", "sample_sum_points", "samples_status",
     "processes_status", "lists_status", "energy_start_mj", "energy_end_mj", "energy_status", "mapping_seq", "flags",
+    "mig_mode",
 )  # fmt: skip
 PROCESS_FIELDS = ("device_row", "pid", "start_ticks", "sm_util_points", "memory_used_bytes", "lists")
 

@@ -159,7 +159,7 @@ class NodeState:
         if window.node_record is not None:
             deleted_us = window.node_record.deleted_us
             self.gone = deleted_us is not None and deleted_us <= window.start_us
-        return self.gone and not window.readings
+        return self.gone and not window.has_spans
 
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:
         """Keeps a snapshot; one with the grants of the last shares its list, so that equal lists are looked at once."""

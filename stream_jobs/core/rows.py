@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.ids import HOST, POD, UNALLOCATED, UNATTRIBUTED, UNOBSERVED, VIOLATION
-from schemas.samples import READING_FLAGS
+from schemas.samples import MPS_LIST, READING_FLAGS
 from schemas.usage import ALL_COLUMNS, METER_VERSION
 from stream_jobs.decode import arrow_schema
 
@@ -129,6 +129,10 @@ def _gpu_flags(batch: Batch, m: Measures) -> list[list[str]]:
         if lost[g]:
             flags[g] |= {_reason(status) for status in statuses if status not in (0, 6)}
     read = set(columns[0].tolist())
+    for g in np.unique(batch.gpu[batch.device["mig_mode"] == 1]).tolist():
+        flags[g].add("mig")
+    for g in np.unique(batch.gpu[batch.process["device_row"][batch.process["lists"] & MPS_LIST > 0]]).tolist():
+        flags[g].add("mps")
     for g, gpu in enumerate(batch.gpus):
         if lost[g] and g not in read:
             flags[g].add("silent")

@@ -61,6 +61,12 @@ class NodeWindow:
     boots: list[str] = field(default_factory=list)
 
     @property
+    def has_spans(self) -> bool:
+        """Whether some reading spans time of the window; one that was merely read in it does not."""
+        spans = ((r.device["span_start_us"], r.device["span_end_us"]) for r in self.readings)
+        return any(((end > start) & (end > self.start_us) & (start < self.end_us)).any() for start, end in spans)
+
+    @property
     def replicas(self) -> int:
         """Slots a GPU, by the node's label; 1 without one."""
         text = (self.node_record.labels if self.node_record else {}).get("nvidia.com/gpu.replicas", "1")

@@ -44,11 +44,12 @@ def reading_payload(rng, t0, t1, gpus, pids, seq):
     device = {f.name: [] for f in DEVICE_SCHEMA}
     process = {f.name: [] for f in PROCESS_SCHEMA}
     for index, gpu in enumerate(gpus):
+        begin = t1 if rng.random() < 0.05 else t0
         n = rng.choice([0, 1, 24, 30, 30, 31])
         answers = (0, 0) if rng.random() < 0.9 else (rng.choice([0, 6, 15]), rng.choice([3, 6, 15, 0]))
         energy = rng.randrange(1 << 40)
         values = dict(
-            gpu_uuid=gpu, gpu_index=index, gpu_model="T", read_us=t1 + 1, span_start_us=t0, span_end_us=t1,
+            gpu_uuid=gpu, gpu_index=index, gpu_model="T", read_us=t1 + 1, span_start_us=begin, span_end_us=t1,
             sample_count=n,
             sample_sum_points=rng.randrange(100 * n + 1), samples_status=answers[0], processes_status=answers[1],
             lists_status=rng.choice([0, 0, 0, 4]), memory_total_bytes=1 << 34, memory_used_bytes=1 << 30,

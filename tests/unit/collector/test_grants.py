@@ -84,3 +84,15 @@ def test_slots_are_asked_once_a_minute() -> None:
     kubelet.socket = 2
     grants.ask(T + 7 * PERIOD)
     assert kubelet.slot_questions == 3
+
+
+def test_grants_stand_where_the_kubelet_does_not_say_its_slots() -> None:
+    """A kubelet that lists grants but fails on what it can grant leaves the grants known, the slots as they were."""
+
+    class Silent(Kubelet):
+        def slots(self) -> list[DeviceSlots]:
+            raise Retry("internal")
+
+    grants = _grants(Silent())
+    grants.ask(T)
+    assert (grants.status, grants.grants, grants.slots) == (OK, [GRANT], [])
