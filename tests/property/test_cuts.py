@@ -1,0 +1,48 @@
+"""Sequence sets, clocks and gaps against their naive oracles."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_jobs.core.cuts import ClockIndex, Gaps, SequenceSet
+
+NUMBERS = st.lists(st.integers(0, 40), max_size=60)
+
+
+@given(NUMBERS)
+def test_sequence_set_is_a_set(numbers: list[int]) -> None:
+    """A number is new exactly once, in any order, and the intervals stay disjoint, sorted and not adjacent."""
+    known, sequences = set(), SequenceSet()
+    for number in numbers:
+        assert sequences.add(number) is (number not in known)
+        known.add(number)
+    assert [n for a, b in sequences.intervals for n in range(a, b + 1)] == sorted(known)
+    flat = [n for interval in sequences.intervals for n in interval]
+    assert all(b + 1 < c for b, c in zip(flat[1::2], flat[2::2], strict=False))
+
+
+@given(NUMBERS, st.integers(0, 45), st.integers(0, 45))
+def test_clock_index_finds_the_first_offset_at_a_time(times: list[int], time_us: int, forgotten_us: int) -> None:
+    """A time is reached at the first record at or past it; forgetting what is older changes no later answer."""
+    clock = ClockIndex()
+    for offset, now in enumerate(times):
+        clock.add(now, offset)
+    expected = next((o for o, now in enumerate(times) if now >= time_us), None)
+    assert clock.first_at(time_us) == expected
+    before = clock.read_from(time_us)
+    if forgotten_us <= time_us:
+        clock.forget_before(forgotten_us)
+        assert (clock.first_at(time_us), clock.read_from(time_us)) == (expected, before)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(16, 99)), max_size=8), st.integers(0, 200))
+def test_gaps_count_whole_once_they_ended_after_a_time(steps: list[tuple[int, int]], time_us: int) -> None:
+    """The gaps since a time are all that ended after it, also when older ones are forgotten."""
+    gaps, ended, now = Gaps(), [], 0
+    for step, length in steps:
+        now += step
+        gaps.add(now, length)
+        ended.append((now, length))
+    expected = sum(length for end, length in ended if end > time_us)
+    assert gaps.since(time_us) == expected
+    gaps.forget_before(time_us)
+    assert gaps.since(time_us) == expected
