@@ -2,7 +2,7 @@
 
 Owns which offset comes next; knows neither Kafka nor Faust. An offset names one record for ever, so it does not matter
 in which generation a message came. Laws: a message below the expected offset is passed over, one above it is a gap and
-never fed (tests/unit/stream_jobs/test_lane.py).
+never fed, unless the log itself has nothing between (tests/unit/stream_jobs/test_lane.py).
 """
 
 import secrets
@@ -67,6 +67,19 @@ class Lane:
     """Whether a progress of this lane was committed."""
     gaps: dict[str, Gap] = field(default_factory=dict)
     """Topics whose last message was too far ahead; such messages are not fed."""
+    holes: set[Gap] = field(default_factory=set)
+    """Gaps that are in the log itself, e.g. where a producer ended a transaction; the lane goes on behind them."""
+
+    def jumps(self, messages: Sequence[Received]) -> list[Gap]:
+        """Where the messages' offsets do not follow, each either a hole of the log or something yet to come."""
+        found: list[Gap] = []
+        at = dict(self.expected)
+        for message in sorted(messages, key=_by_place):
+            topic, offset = message.topic, message.record.offset
+            if offset > at[topic]:
+                found.append(Gap(topic, self.partition, at[topic], offset))
+            at[topic] = max(at[topic], offset + 1)
+        return found
 
     def feed(self, messages: Sequence[Received]) -> list[Refused]:
         """Gives the meter what comes next in each topic; what is too far ahead is left out and noted as a gap."""
@@ -100,8 +113,11 @@ class Lane:
         if offset < expected:
             return False
         if offset > expected:
-            self.gaps[message.topic] = Gap(message.topic, self.partition, expected, offset)
-            return False
+            gap = Gap(message.topic, self.partition, expected, offset)
+            if gap not in self.holes:
+                self.gaps[message.topic] = gap
+                return False
+            self.holes.remove(gap)
         self.gaps.pop(message.topic, None)
         self.expected[message.topic] = offset + 1
         return True

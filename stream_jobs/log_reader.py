@@ -64,6 +64,29 @@ def read_progress(bootstrap_servers: str, partition: int, pointer: Pointer) -> P
     return decode_body(join([chunks[offset] for offset in pointer.chunks]), pointer)
 
 
+def first_offset(bootstrap_servers: str, topic: str, partition: int, at: int) -> int | None:
+    """Offset of the first message of a log at or behind `at`; None if the log does not reach there, or says nothing.
+
+    Offsets are missing where a producer ended a transaction, and where a log was compacted.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "gpumeter-hole-reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "error",
+            "log_level": 2,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, at)])
+        message = consumer.poll(_ANSWER_S)
+    finally:
+        consumer.close()
+    return None if message is None or message.error() is not None else int(message.offset() or 0)
+
+
 def _read_offsets(consumer: Consumer, partition: int, offsets: list[int]) -> dict[int, bytes]:
     """Payloads found at offsets; what is gone is left out."""
     found: dict[int, bytes] = {}

@@ -17,7 +17,7 @@ from .core.carry import Progress
 from .errors import Retry, Stop, exit_code
 from .faust_app import Committed, FaustShell, FencedError
 from .lane import Gap, Lane, Received, open_lane
-from .log_reader import read_progress, topic_ids
+from .log_reader import first_offset, read_progress, topic_ids
 from .metrics import serve
 from .progress import decode_pointer, encode_pointer
 from .publish import Publisher
@@ -87,6 +87,7 @@ class Worker:
         for partition, own in by_partition.items():
             if partition not in self._lanes:
                 self._lanes[partition] = await self._open(partition, generation)
+            await self._find_holes(self._lanes[partition], own)
             await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
@@ -141,6 +142,14 @@ class Worker:
                 if not lane.committed:
                     self._log.info("progress committed", partition=partition, offsets=saved.progress.offsets)
                 lane.committed = True
+
+    async def _find_holes(self, lane: Lane, messages: list[Received]) -> None:
+        """Lets a lane go on behind offsets that the log does not have, which is asked of the log itself."""
+        for gap in lane.jumps(messages):
+            servers = self._settings.bootstrap_servers
+            if await asyncio.to_thread(first_offset, servers, gap.topic, gap.partition, gap.expected) == gap.found:
+                self._log.warning("no message at these offsets", gap=str(gap))
+                lane.holes.add(gap)
 
     async def _check_gaps(self) -> None:
         """Ends the process where records are gone, or where the expected ones do not come."""

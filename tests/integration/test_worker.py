@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
@@ -95,6 +96,23 @@ def test_garbage_goes_to_dead_letters(topics: str, tmp_path: Path) -> None:
     origins = {(letter.topic, letter.partition, letter.payload) for letter in letters}
     assert origins == {(g.topic, g.partition, g.payload) for g in garbage}
     assert all(letter.reason and letter.detail for letter in letters)
+    assert worker.terminate() == 0, worker.tail()
+
+
+def test_worker_goes_on_behind_a_transaction(topics: str, tmp_path: Path) -> None:
+    """A producer's transactions leave offsets without a message in the log; the worker reads on behind them."""
+    sent = list(fleet.messages(2, 4, PARTITIONS))
+    middle = len(sent) // 2
+    fleet.publish(topics, sent[:middle])
+    stranger = Producer({"bootstrap.servers": topics, "transactional.id": "stranger"})
+    stranger.init_transactions(20)
+    for _ in range(2):
+        stranger.begin_transaction()
+        stranger.produce(GPU_SAMPLES, b"x", partition=0)
+        stranger.commit_transaction(20)
+    fleet.publish(topics, sent[middle:])
+    worker = harness.WorkerProcess(topics, tmp_path / "worker.log")
+    _finish(topics, [worker])
     assert worker.terminate() == 0, worker.tail()
 
 

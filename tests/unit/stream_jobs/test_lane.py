@@ -51,6 +51,17 @@ def test_gap_is_never_fed() -> None:
     assert (lane.expected[GPU_SAMPLES], lane.meter.metrics()["records"]) == (3, 3)
 
 
+def test_lane_goes_on_behind_a_hole_of_the_log() -> None:
+    """Where the log itself has nothing between two offsets, the lane takes the later one; every jump is named."""
+    lane = _lane()
+    messages = [_clock(0), _clock(2), _clock(5), _clock(3)]
+    assert lane.jumps(messages) == [Gap(GPU_SAMPLES, 0, 1, 2), Gap(GPU_SAMPLES, 0, 4, 5)]
+    lane.holes.add(Gap(GPU_SAMPLES, 0, 1, 2))
+    lane.feed(messages)
+    assert (lane.expected[GPU_SAMPLES], lane.meter.metrics()["records"]) == (4, 3)
+    assert lane.gaps == {GPU_SAMPLES: Gap(GPU_SAMPLES, 0, 4, 5)}
+
+
 def test_order_within_a_batch_does_not_matter() -> None:
     """Messages of one batch are fed in the order of their offsets."""
     lane = _lane()
