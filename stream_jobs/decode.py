@@ -1,30 +1,23 @@
-"""Decodes gpu-samples payloads into columns and refuses what cannot be true.
+"""Decodes gpu-samples payloads into columns, many at once, and refuses what cannot be true.
 
 Knows Arrow and the record's schema; nothing of windows or holders. A payload that fails here can never succeed, so
-the caller sends it to dead letters with the error's text (tests/unit/stream_jobs/test_decode.py).
+the caller sends it to dead letters with the error's text (tests/unit/stream_jobs/test_decode.py). Messages are put
+together before their columns are looked at: the cost is per column of a batch, not per column of a message.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.columns import Column
-from schemas.limits import MAX_NUMBER, MAX_TEXT
-from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, LONGEST_SPAN_US, PROCESS_COLUMNS
+from schemas.limits import MAX_TEXT
+from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
 
-MAX_SAMPLES = 1_000
-MAX_NAMED = 1_000
-MAX_ENERGY_MJ = 1_000_000_000
-MAX_MEMORY_BYTES = 1 << 46
-"""Of all processes of a GPU together: 64 TiB, so that bytes times the milliseconds of a window fit into 64 bits."""
-"""1 MJ: a GPU of 1 kW over 16 minutes."""
-
-Columns = dict[str, Any]
-"""Column name to numpy array; text columns are object arrays."""
+from .decode_checks import Columns, faulty_messages, first_fault
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "utf8": pa.string(),
@@ -63,13 +56,67 @@ PROCESS_SCHEMA = arrow_schema(PROCESS_COLUMNS)
 
 def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
     """Device and process columns of a payload; DecodeError names what is wrong with it."""
-    source = pa.BufferReader(payload)
-    device = _columns(source, "device", DEVICE_SCHEMA)
-    process = _columns(source, "process", PROCESS_SCHEMA)
-    _forget_reset_energy(device)
-    _check_device(device)
-    _check_process(process, len(device["read_us"]))
-    return _without_mig_parents(device, process)
+    (decoded,) = decode_readings([payload])
+    if isinstance(decoded, DecodeError):
+        raise decoded
+    return decoded
+
+
+def decode_readings(payloads: Sequence[bytes]) -> list[tuple[Columns, Columns] | DecodeError]:
+    """Columns of each payload, or what is wrong with it; one bad payload costs the others nothing."""
+    out: list[tuple[Columns, Columns] | DecodeError] = []
+    tables: dict[int, tuple[pa.Table, pa.Table]] = {}
+    for number, payload in enumerate(payloads):
+        source = pa.BufferReader(payload)
+        try:
+            tables[number] = _table(source, "device", DEVICE_SCHEMA), _table(source, "process", PROCESS_SCHEMA)
+            out.append(DecodeError("not read yet"))
+        except DecodeError as error:
+            out.append(error)
+    for number, fault in _bad_cells(tables).items():
+        out[number] = fault
+        del tables[number]
+    if tables:
+        device_rows, process_rows = ([pair[i].num_rows for pair in tables.values()] for i in (0, 1))
+        device, process = (_columns([pair[i] for pair in tables.values()]) for i in (0, 1))
+        _forget_reset_energy(device)
+        for number, decoded in zip(tables, _split(device, device_rows, process, process_rows), strict=True):
+            out[number] = decoded
+    return out
+
+
+def _bad_cells(tables: dict[int, tuple[pa.Table, pa.Table]]) -> dict[int, DecodeError]:
+    """Errors of the messages with nulls or texts too long; looked for one by one only if the whole has some."""
+    found: dict[int, DecodeError] = {}
+    for i, part in enumerate(("device", "process")):
+        if not tables:
+            continue
+        try:
+            _check_cells(pa.concat_tables([pair[i] for pair in tables.values()]), part)
+        except DecodeError:
+            for number, pair in tables.items():
+                try:
+                    _check_cells(pair[i], part)
+                except DecodeError as error:
+                    found.setdefault(number, error)
+    return found
+
+
+def _split(
+    device: Columns, device_rows: list[int], process: Columns, process_rows: list[int]
+) -> Iterator[tuple[Columns, Columns] | DecodeError]:
+    """The messages of a batch, each checked; their columns are views of the batch's."""
+    faulty = faulty_messages(device, device_rows, process, process_rows)
+    has_mig = bool((device["mig_mode"] == 1).any())
+    d, p = 0, 0
+    for number, (devices, processes) in enumerate(zip(device_rows, process_rows, strict=True)):
+        mine = {name: column[d : d + devices] for name, column in device.items()}
+        rows = {name: column[p : p + processes] for name, column in process.items()}
+        d, p = d + devices, p + processes
+        if number in faulty:
+            yield DecodeError(first_fault(mine, rows))
+        else:
+            yield _without_mig_parents(mine, rows) if has_mig else (mine, rows)
 
 
 def encode_reading(device: Columns, process: Columns) -> bytes:
@@ -82,74 +129,49 @@ def encode_reading(device: Columns, process: Columns) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _columns(source: pa.BufferReader, part: str, schema: pa.Schema) -> Columns:
+def _table(source: pa.BufferReader, part: str, schema: pa.Schema) -> pa.Table:
+    """One stream of a payload as a table of its schema; texts may still be too long."""
     try:
         table = pa.ipc.open_stream(source).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DecodeError(f"{part} rows: not an Arrow IPC stream: {error}") from error
-    if table.schema.names != schema.names or table.schema.types != schema.types:
-        raise DecodeError(f"{part} rows: columns {table.schema.names} of {table.schema.types}, expected {schema.names}")
-    columns: Columns = {}
-    for field in schema:
-        column = table.column(field.name)
+    if table.schema.equals(schema):
+        return table
+    names, types = table.schema.names, table.schema.types
+    if names != schema.names or types != schema.types:
+        raise DecodeError(f"{part} rows: columns {names} of {types}, expected {schema.names}")
+    return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _check_cells(table: pa.Table, part: str) -> None:
+    for field, column in zip(table.schema, table.columns, strict=True):
         if column.null_count:
             raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
         if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(column)).as_py() or 0) > MAX_TEXT:
             raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
-        columns[field.name] = column.to_numpy()
+
+
+def _columns(tables: list[pa.Table]) -> Columns:
+    """Columns of tables put together; texts through a dictionary, so that equal ones are one object."""
+    whole = pa.concat_tables(tables)
+    columns: Columns = {}
+    for field in whole.schema:
+        column = whole.column(field.name)
+        if pa.types.is_string(field.type):
+            coded = column.combine_chunks().dictionary_encode()
+            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+            words = np.array([*coded.dictionary.to_pylist(), None], object)[:-1]
+            columns[field.name] = words[coded.indices.to_numpy(zero_copy_only=False)]
+        else:
+            columns[field.name] = column.to_numpy()
     return columns
-
-
-def _refuse(part: str, columns: Columns, name: str, bad: Any, why: str) -> None:
-    rows = np.flatnonzero(bad)
-    if rows.size:
-        row = int(rows[0])
-        raise DecodeError(f"{part} row {row}: {name} = {columns[name][row]}: {why}")
 
 
 def _forget_reset_energy(device: Columns) -> None:
     """Energy over a counter's reset is not known; the rest of such a row, and its message, is as good as any."""
     reset = device["flags"] & ENERGY_RESET != 0
     device["energy_status"] = np.where(reset, STATUS_NOT_ASKED, device["energy_status"]).astype(np.int16)
-
-
-def _check_device(device: Columns) -> None:
-    span = device["span_end_us"] - device["span_start_us"]
-    count, total = device["sample_count"].astype(np.int64), device["sample_sum_points"]
-    for name in ("read_us", "span_start_us", "span_end_us"):
-        bad = (device[name] < 0) | (device[name] > MAX_NUMBER)
-        _refuse("device", device, name, bad, "not a time from 1970 to 2255")
-    _refuse("device", device, "span_end_us", span < 0, "before span_start_us")
-    _refuse("device", device, "span_end_us", span > LONGEST_SPAN_US, f"a span above {LONGEST_SPAN_US} us")
-    _refuse("device", device, "sample_count", (count < 0) | (count > MAX_SAMPLES), f"outside 0..{MAX_SAMPLES}")
-    _refuse("device", device, "sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")
-    known = device["energy_status"] == 0
-    energy = np.where(known, device["energy_end_mj"] - device["energy_start_mj"], 0)
-    bad_energy = (energy < 0) | (energy > MAX_ENERGY_MJ)
-    _refuse("device", device, "energy_end_mj", bad_energy, "not 0..1 MJ above energy_start_mj")
-    uuids = device["gpu_uuid"]
-    pairs = list(zip(uuids, device["read_us"], strict=True))
-    if len(set(pairs)) != len(pairs):
-        raise DecodeError("device rows: a GPU has two rows with one read_us")
-
-
-def _check_process(process: Columns, devices: int) -> None:
-    row = process["device_row"]
-    _refuse("process", process, "device_row", (row < 0) | (row >= devices), f"outside the {devices} device rows")
-    util = process["sm_util_points"]
-    _refuse("process", process, "sm_util_points", (util < -1) | (util > 100), "outside 0..100 and not -1")
-    memory = process["memory_used_bytes"]
-    _refuse("process", process, "memory_used_bytes", memory < -1, "negative")
-    total = np.zeros(devices)
-    np.add.at(total, row, np.maximum(memory, 0))
-    _refuse("process", process, "memory_used_bytes", total[row] > MAX_MEMORY_BYTES, "above 64 TiB with others")
-    _refuse("process", process, "pid", process["pid"] <= 0, "not a process id")
-    if row.size and int(np.bincount(row).max()) > MAX_NAMED:
-        raise DecodeError(f"process rows: more than {MAX_NAMED} processes on one GPU")
-    keys = list(zip(row.tolist(), process["pid"].tolist(), process["start_ticks"].tolist(), strict=True))
-    if len(set(keys)) != len(keys):
-        raise DecodeError("process rows: a process (pid, start_ticks) has two rows of one device row")
 
 
 def _without_mig_parents(device: Columns, process: Columns) -> tuple[Columns, Columns]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from schemas.headers import Headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
-from stream_jobs.decode import Columns, Reading
+from stream_jobs.decode import Reading
+from stream_jobs.decode_checks import Columns
 
 from .carry import ClusterCarry, clock_of, gaps_of
 from .cuts import ClockIndex, Gaps

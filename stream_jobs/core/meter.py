@@ -14,7 +14,8 @@ from schemas.clock import decode_clock
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import decode_node, decode_pod
 from schemas.snapshots import decode_snapshot
-from stream_jobs.decode import Columns, decode_reading
+from stream_jobs.decode import DecodeError, decode_readings
+from stream_jobs.decode_checks import Columns
 from stream_jobs.errors import DeadLetter
 
 from .carry import Carry, Progress, decode_carry, encode_carry
@@ -73,13 +74,13 @@ class PartitionMeter:
     def feed(self, topic: str, records: Sequence[LogRecord]) -> list[Refused]:
         """Takes records of a topic in offset order; ones below the position were seen and are passed over."""
         refused: list[Refused] = []
-        for record in records:
-            if record.offset < self.position[topic]:
-                continue
+        new = [record for record in records if record.offset >= self.position[topic]]
+        readings = _decoded_readings(new) if topic == GPU_SAMPLES else {}
+        for record in new:
             self.position[topic] = record.offset + 1
             self.counts["records"] += 1
             try:
-                self._take(topic, record)
+                self._take(topic, record, readings.get(record.offset))
             except (DeadLetter, ValueError, RecursionError) as error:
                 self.counts["refused"] += 1
                 refused.append(Refused(topic, record.offset, *_why(error), record))
@@ -141,7 +142,7 @@ class PartitionMeter:
     def _nodes(self) -> list[NodeState]:
         return [node for cluster in self._clusters.values() for node in cluster.nodes.values()]
 
-    def _take(self, topic: str, record: LogRecord) -> None:
+    def _take(self, topic: str, record: LogRecord, reading: tuple[Columns, Columns] | DecodeError | None) -> None:
         headers = h.decode_headers(record.headers)
         if headers.version > h.CURRENT_VERSION:
             text = f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}"
@@ -149,10 +150,11 @@ class PartitionMeter:
         if headers.record == h.CLOCK:
             return self._clock(topic, record)
         cluster = self._cluster(headers.cluster, record.append_us)
-        if topic == GPU_SAMPLES and headers.record == h.READING:
-            columns = decode_reading(record.payload)
-            self._refuse_far_future(columns[0], record.append_us)
-            became = cluster.take_reading(headers, record.offset, columns)
+        if isinstance(reading, DecodeError):
+            raise reading
+        if reading is not None:
+            self._refuse_far_future(reading[0], record.append_us)
+            became = cluster.take_reading(headers, record.offset, reading)
             self.counts[f"readings_{became}"] += 1
             return None
         if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
@@ -234,3 +236,10 @@ def _why(error: Exception) -> tuple[str, str]:
     if isinstance(error, DeadLetter):
         return error.reason, error.detail
     return "headers" if isinstance(error, h.HeaderError) else "decode", str(error)
+
+
+def _decoded_readings(records: Sequence[LogRecord]) -> dict[int, tuple[Columns, Columns] | DecodeError]:
+    """What the readings among records hold, by offset; decoded together, since the cost is per batch."""
+    wanted = ("record", h.READING.encode())
+    readings = [record for record in records if wanted in record.headers]
+    return dict(zip((r.offset for r in readings), decode_readings([r.payload for r in readings]), strict=True))

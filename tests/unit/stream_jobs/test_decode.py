@@ -49,7 +49,7 @@ def test_decode_gives_back_what_was_encoded() -> None:
         ({"sample_count": -1}, {}, "sample_count = -1"),
         ({"sample_sum_points": 3001}, {}, "sample_sum_points = 3001"),
         ({"energy_end_mj": -9}, {}, "energy_end_mj = -9"),
-        ({}, {"device_row": 3}, "device_row = 3: outside the 1 device rows"),
+        ({}, {"device_row": 3}, "device_row = 3: outside the message"),
         ({}, {"sm_util_points": 37100}, "sm_util_points = 37100"),
         ({}, {"pid": 0}, "pid = 0: not a process id"),
         ({}, {"memory_used_bytes": -2}, "memory_used_bytes = -2"),
