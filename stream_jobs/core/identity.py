@@ -5,11 +5,12 @@ for grants, whose source has no uid, and then only with time (tests/property/tes
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from schemas.ids import HOST, POD, UNATTRIBUTED, holder_of
 from schemas.limits import MAX_UNITS
 from schemas.pods import ContainerRecord, PodRecord
-from schemas.snapshots import CONTAINER, HOST_PROCESS, ProcessIdentity, Snapshot
+from schemas.snapshots import CONTAINER, HOST_PROCESS, Grant, ProcessIdentity, Snapshot
 
 FOREVER_US = 1 << 62
 
@@ -61,6 +62,9 @@ class Directory:
     by_container: dict[str, tuple[PodRecord, ContainerRecord]] = field(default_factory=dict)
     by_uid: dict[str, PodRecord] = field(default_factory=dict)
     by_name: dict[tuple[str, str], list[PodRecord]] = field(default_factory=dict)
+    tenures_of: tuple[list[list[Grant]], Any] | None = None
+    """What grants.py last made of some lists of grants and these pods, while it does not depend on when."""
+    _holders: dict[tuple[str, str], Holder] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for pod in self.pods:
@@ -80,7 +84,7 @@ class Directory:
             return pseudo(UNATTRIBUTED, process.reason or "unknown_process")
         known = self.by_container.get(process.container_id)
         if known:
-            return _pod_holder(*known, process.container_id)
+            return self._named(*known)
         pod = self.by_uid.get(process.pod_uid)
         if pod:
             return _pod_holder(pod, None, process.container_id, "container_unknown")
@@ -107,7 +111,15 @@ class Directory:
         if container is None:
             named = _pod_holder(pod, ContainerRecord(name=container_name), "", "container_unknown")
             return replace(named, requested_units=None)
-        return _pod_holder(pod, container, "")
+        return self._named(pod, container)
+
+    def _named(self, pod: PodRecord, container: ContainerRecord) -> Holder:
+        """The holder of a container that a pod event names, made once."""
+        key = (pod.uid, container.name)
+        known = self._holders.get(key)
+        if known is None:
+            known = self._holders[key] = _pod_holder(pod, container, "")
+        return known
 
 
 def _distance_us(pod: PodRecord, time_us: int) -> int:
