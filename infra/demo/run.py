@@ -44,6 +44,7 @@ class Demo:
         self._plan = plan
         self._stages = Stages(console)
         self._services = Services(plan.logs)
+        self._kafka: LocalKafka | None = None
         self._bootstrap = ""
         self._running = ExitStack()
 
@@ -79,7 +80,7 @@ class Demo:
         with self._stages.stage("live", "metering"), LedgerWatch(self._front(), self._bootstrap) as watch:
             while True:
                 simulation.check()
-                self._services.check()
+                self._check()
                 seen = watch.look(wall_us())
                 self._stages.say(f"{seen.rows:,} rows in the ledger; a window closes about 2 minutes after its end")
                 time.sleep(1)
@@ -89,7 +90,7 @@ class Demo:
         self._start_services()
         self._stages.note(f"kept: broker {self._bootstrap}, ledger front {self._front()}; Ctrl-C ends them")
         while True:
-            self._services.check()
+            self._check()
             time.sleep(1)
 
     def _begin(self) -> Simulation:
@@ -98,14 +99,14 @@ class Demo:
         self._clear()
         load_cluster(plan.scenario, start_us=self._start_us(), hours=plan.hours, trace=plan.trace)
         with self._stages.stage("broker", "Apache Kafka and topics"):
-            kafka = LocalKafka(plan.kafka)
-            self._running.callback(kafka.stop)
-            self._bootstrap = kafka.start()
+            self._kafka = LocalKafka(plan.kafka)
+            self._running.callback(self._kafka.stop)
+            self._bootstrap = self._kafka.start()
             topics.apply(self._bootstrap, partitions=plan.partitions)
         self._running.callback(self._services.stop_all)
         with self._stages.stage("services", "sink with its ledger, worker"):
             self._start_services()
-        simulation = Simulation(self._simulation_plan())
+        simulation = Simulation(self._simulation_plan(), self._check)
         self._running.callback(simulation.stop)
         return simulation
 
@@ -117,6 +118,12 @@ class Demo:
         plan.summary.unlink(missing_ok=True)
         for folder in (plan.simulation, plan.logs):
             folder.mkdir(parents=True)
+
+    def _check(self) -> None:
+        """DemoError where the broker or a service has ended by itself."""
+        if self._kafka and not self._kafka.pids():
+            raise DemoError(f"the broker ended by itself; its log is in {self._plan.kafka}")
+        self._services.check()
 
     def _start_services(self) -> None:
         plan = self._plan
@@ -156,7 +163,7 @@ class Demo:
         length_us = simulation.end_us - cluster.start_us
 
         def step(now_us: int) -> None:
-            self._services.check()
+            self._check()
             done = min(1.0, (now_us - cluster.start_us) / length_us)
             self._stages.say(f"{100 * done:.0f} % of {length_us / US_PER_HOUR:g} simulated hours")
 
@@ -169,7 +176,7 @@ class Demo:
         with LedgerWatch(self._front(), self._bootstrap) as watch:
             seen, since_s = watch.look(simulation.end_us), time.monotonic()
             while not (seen.gpus_done >= gpus and seen.lag == 0):
-                self._services.check()
+                self._check()
                 time.sleep(POLL_S)
                 now = watch.look(simulation.end_us)
                 if now != seen:

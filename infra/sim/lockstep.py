@@ -9,13 +9,14 @@ close. Live, the same processes follow the machine's clock. Law: time moves only
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from .filesystem import memory_directory
-from .member import Member, SimulationError
+from .member import STOP_S, Member, SimulationError
 from .model import SimCluster
 from .scenario import load_cluster
 from .workload import Workload
@@ -47,7 +48,9 @@ class SimulationPlan:
 class Simulation:
     """The processes of a simulation; use as a context manager, which ends them."""
 
-    def __init__(self, plan: SimulationPlan) -> None:
+    def __init__(self, plan: SimulationPlan, watch: Callable[[], None] | None = None) -> None:
+        """Starts nothing; `watch` is called every second while a process is waited for, and may raise."""
+        self._watch = watch
         loaded = load_cluster(plan.scenario, start_us=plan.start_us, hours=plan.hours, trace=plan.trace)
         self.cluster: SimCluster = loaded[0]
         self.workload: Workload = loaded[1]
@@ -84,17 +87,17 @@ class Simulation:
             self.kube = self._spawn("kube", "infra.sim.kube_process", self._what())
             for node in self.cluster.nodes:
                 self.nodes[node.name] = self._spawn(node.name, "infra.sim.node_process", self._node(node.name))
-            url = str(self.kube.answer()["url"])
+            url = str(self.kube.answer(watch=self._watch)["url"])
             if not self._plan.live:
-                self.kube.answer()
+                self.kube.answer(watch=self._watch)
             where = ["--cluster", self.cluster.name, "--api-url", url, "--clock-key", self._plan.clock_key]
             broker = ["--bootstrap-servers", self._plan.bootstrap_servers, "--start-us", str(self._plan.start_us)]
             live = ["--live"] if self._plan.live else []
             self.watcher = self._spawn("watcher", "infra.sim.watcher_process", [*where, *broker, *live])
             for member in self.nodes.values():
-                member.answer()
+                member.answer(watch=self._watch)
             if not self._plan.live:
-                self.watcher.answer()
+                self.watcher.answer(watch=self._watch)
         except BaseException:
             self.stop()
             raise
@@ -107,7 +110,7 @@ class Simulation:
             for member in present:
                 member.tell(advance_to_us=to_us)
             for member in present:
-                reached = member.answer().get("reached_us")
+                reached = member.answer(watch=self._watch).get("reached_us")
                 if reached != to_us:
                     raise SimulationError(f"{member.name} went to {reached} instead of {to_us}; see {member.log}")
         self.now_us = to_us
@@ -140,9 +143,13 @@ class Simulation:
 
     def stop(self) -> None:
         """Ends all processes and removes the nodes' files."""
+        for member in (*self.nodes.values(), self.watcher):
+            if member is not None:
+                member.release()
+        deadline_s = time.monotonic() + STOP_S
         for member in (*self.nodes.values(), self.watcher, self.kube):
             if member is not None:
-                member.finish()
+                member.finish(max(1.0, deadline_s - time.monotonic()))
         shutil.rmtree(self.files, ignore_errors=True)
 
     def _spawn(self, name: str, module: str, arguments: list[str]) -> Member:

@@ -8,7 +8,9 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +19,8 @@ from infra.broker.child import bound_to_owner
 TAIL_LINES = 20
 SILENCE_S = 300.0
 END_S = 30.0
+STOP_S = 8.0
+"""Patience with the end of a simulation that is given up; then its processes are ended."""
 
 
 class SimulationError(RuntimeError):
@@ -46,12 +50,17 @@ class Member:
         except OSError:
             raise self._ended() from None
 
-    def answer(self, timeout_s: float = SILENCE_S) -> dict[str, Any]:
-        """The next answer; SimulationError where none comes."""
+    def answer(self, timeout_s: float = SILENCE_S, watch: Callable[[], None] | None = None) -> dict[str, Any]:
+        """The next answer; SimulationError where none comes. `watch` is called every second of the wait."""
         pipe = self._pipe(self.process.stdout)
         ready = select.poll()
         ready.register(pipe, select.POLLIN)
-        if not ready.poll(timeout_s * 1000):
+        deadline_s = time.monotonic() + timeout_s
+        while not ready.poll(max(0.0, min(1.0, deadline_s - time.monotonic())) * 1000):
+            if watch:
+                watch()
+            if time.monotonic() < deadline_s:
+                continue
             raise SimulationError(f"{self.name} said nothing for {timeout_s:.0f} s\n{self._tail()}")
         line = pipe.readline()
         if not line:
@@ -64,14 +73,20 @@ class Member:
             raise SimulationError(f"{self.name} said {line!r}, which is no answer\n{self._tail()}")
         return answer
 
-    def finish(self) -> int:
+    def release(self) -> None:
+        """Tells it to finish, without a wait."""
+        if self.process.poll() is None and not self._pipe(self.process.stdin).closed:
+            with suppress(SimulationError, OSError):
+                self.tell(finish=True)
+                self._pipe(self.process.stdin).close()
+
+    def finish(self, patience_s: float = END_S) -> int:
         """Tells it to finish and waits; a process that does not is ended. Its exit code."""
         if self.process.poll() is None:
             try:
-                self.tell(finish=True)
-                self._pipe(self.process.stdin).close()
-                self.process.wait(END_S)
-            except (SimulationError, OSError, subprocess.TimeoutExpired):
+                self.release()
+                self.process.wait(patience_s)
+            except subprocess.TimeoutExpired:
                 self.end()
         return self.process.wait()
 

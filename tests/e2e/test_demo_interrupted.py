@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.broker.state import running_pids
+
 MARK = "GPUMETER_TEST_MARK"
 
 
@@ -42,4 +44,23 @@ def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp
     deadline = time.monotonic() + 10
     while _marked(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert _marked(mark) == []
+
+
+def test_demo_says_that_its_broker_died(tmp_path: Path) -> None:
+    """A broker killed in mid-run ends the demo with code 4 and words about the broker, and nothing is left running."""
+    mark = uuid.uuid4().hex
+    argv = [sys.executable, "-m", "infra.cli.main", "demo", "--hours", "20", "--out", str(tmp_path)]
+    with (tmp_path / "said").open("wb") as said:
+        demo = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, MARK: mark}, start_new_session=True)
+    deadline = time.monotonic() + 90
+    while not list(tmp_path.glob("simulation/truth-*.jsonl")) and demo.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    (broker,) = running_pids(tmp_path / "kafka")
+    os.kill(broker, signal.SIGKILL)
+    try:
+        assert demo.wait(90) == 4, (tmp_path / "said").read_text()
+    finally:
+        demo.kill()
+    assert "the broker ended by itself" in (tmp_path / "said").read_text()
     assert _marked(mark) == []
