@@ -95,9 +95,9 @@ class Demo:
 
     def _begin(self) -> Simulation:
         plan = self._plan
+        load_cluster(plan.scenario, start_us=self._start_us(), hours=plan.hours, trace=plan.trace)
         self._running.enter_context(alone(plan.out))
         self._clear()
-        load_cluster(plan.scenario, start_us=self._start_us(), hours=plan.hours, trace=plan.trace)
         with self._stages.stage("broker", "Apache Kafka and topics"):
             self._kafka = LocalKafka(plan.kafka)
             self._running.callback(self._kafka.stop)

@@ -91,3 +91,12 @@ def test_demo_leaves_the_readme_queries_working(demo: Path) -> None:
     for _, query in NEXT_QUERIES:
         assert query in readme
         assert _sql(demo, query)
+
+
+def test_demo_that_cannot_begin_leaves_the_last_result(demo: Path) -> None:
+    """A wrong scenario or a trace that is not there costs nothing of what the last demo left."""
+    for wrong in (("--scenario", "nope"), ("--trace", "nofile.csv")):
+        argv = [*GPUMETER, "demo", *wrong, "--out", str(demo)]
+        assert subprocess.run(argv, capture_output=True, cwd=ROOT, timeout=60, check=False).returncode == 2
+    assert (demo / "summary.json").exists()
+    assert _sql(demo, "SELECT count() > 0 AS there FROM usage_current") == [{"there": 1}]
