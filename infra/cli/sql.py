@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _OWN_FORMAT = re.compile(r"\bFORMAT\s+\w+\s*$", re.IGNORECASE)
 _ENDLESS = 100_000
+_OF_TABLES = ("default_type", "default_expression", "codec_expression", "ttl_expression")
+"""What DESCRIBE also tells; empty for a view, and then not shown."""
 _NUMBERS = {"output_format_json_quote_64bit_integers": "0", "output_format_json_array_of_rows": "1"}
 
 
@@ -30,7 +32,8 @@ def sql(
     """Ask the ledger in SQL (ClickHouse's); prints a table, or JSON or CSV.
 
     Views to begin with: usage_by_pod_hour, usage_by_namespace_day, usage_by_gpu, requested_held_used, usage_current,
-    conservation_violations (must be empty); SHOW TABLES lists all. Works while the sink runs, and only reads.
+    conservation_violations (must be empty); SHOW TABLES lists all, DESCRIBE VIEW says what each column means (names end
+    in their unit: _us microseconds, _s seconds). Works while the sink runs, and only reads.
     Exit codes: 2 the SQL is wrong, 3 no ledger or no answer.
 
     Example: gpumeter sql "SELECT namespace, pod_name, used_s, charged_s FROM requested_held_used ORDER BY used_s DESC"
@@ -79,16 +82,18 @@ def _print_table(answer: dict[str, Any]) -> None:
     from rich.text import Text
 
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    for column in answer["meta"]:
+    meta, rows = answer["meta"], answer["data"]
+    shown = [n for n, c in enumerate(meta) if c["name"] not in _OF_TABLES or any(row[n] for row in rows)]
+    for column in (meta[n] for n in shown):
         number = re.match(r"(LowCardinality\()?(Nullable\()?U?(Int|Float|Decimal)", column["type"])
         table.add_column(column["name"], justify="right" if number else "left", no_wrap=not sys.stdout.isatty())
-    for row in answer["data"]:
-        table.add_row(*(Text("null", style="dim") if value is None else Text(_shown(value)) for value in row))
+    for row in rows:
+        table.add_row(*(Text("null", style="dim") if row[n] is None else Text(_shown(row[n])) for n in shown))
     console = Console()
     if not console.is_terminal:
         console = Console(width=Console(width=_ENDLESS).measure(table).maximum, color_system=None)
     console.print(table)
-    count = len(answer["data"])
+    count = len(rows)
     typer.echo(f"{count} row{'' if count == 1 else 's'}", err=True)
 
 

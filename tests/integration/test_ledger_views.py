@@ -26,6 +26,13 @@ def _one(ledger: Ledger, sql: str) -> dict[str, Any]:
     return dict(zip(names, rows[0], strict=True))
 
 
+def test_describe_explains_each_column(ledger: Ledger) -> None:
+    """Each column of the views that people ask has a comment."""
+    for view in ("current", "by_pod_window", "by_pod_hour", "by_namespace_day", "by_gpu"):
+        assert [name for name, _, _, _, comment, *_ in ledger.query(f"DESCRIBE usage_{view}") if not comment] == []
+    assert all(row[4] for row in ledger.query("DESCRIBE requested_held_used"))
+
+
 def _laws(ledger: Ledger) -> list[str]:
     return sorted({law for (law,) in ledger.query("SELECT law FROM conservation_violations")})
 
