@@ -50,7 +50,7 @@ ON t.pod_uid = o.pod_uid AND t.hour = o.hour
 
 
 def pods(start_us: int, end_us: int) -> str:
-    """Per pod over the run, most used first: the columns of report.PodFigures."""
+    """Per pod over the run, most used or charged first: the columns of report.PodFigures."""
     within = _within(start_us, end_us)
     hour = f"intDiv(window_start_us, {US_PER_HOUR})"
     methods = ", ".join(f"sum({name}) AS {name}" for name in TRUTH_METHODS)
@@ -75,7 +75,7 @@ LEFT JOIN
             GROUP BY pod_uid, hour)
       GROUP BY pod_uid) AS e
 USING (pod_uid)
-ORDER BY t.used DESC, namespace, pod_name
+ORDER BY greatest(t.used, charged_us) DESC, namespace, pod_name
 """
 
 

@@ -15,6 +15,7 @@ from infra.demo.accuracy import METHODS, US_PER_POINT
 
 MOST_PODS = 30
 WIDE = 110
+LITTLE = 0.01
 
 NEXT_QUERIES = (
     (
@@ -121,14 +122,18 @@ def print_report(
     hardware: Sequence[tuple[str, int]],
     lifetime_us: int,
     summary: Mapping[str, Any],
+    directory: str = "",
 ) -> None:
-    """The whole result."""
+    """The whole result; `directory` is that of the ledger where `gpumeter sql` would not find it by itself."""
     console.print()
     console.print(pods_table(pods, console.width))
     if len(pods) > MOST_PODS:
         console.print(f"[dim]... and {len(pods) - MOST_PODS} more pods; ask for them in SQL[/dim]")
     console.print("[dim]error: points of a GPU-hour in the pod's worst hour; a to d: see below[/dim]\n")
     console.print(hardware_table(hardware, lifetime_us))
+    unobserved_us = dict(hardware).get("unobserved", 0)
+    if unobserved_us > LITTLE * lifetime_us:
+        console.print("[dim]used and ± speak of the observed time only; the truth is of all the time[/dim]")
     console.print()
     console.print(methods_table(summary))
     coverage = summary["coverage_2sigma_pct"]
@@ -140,7 +145,8 @@ def print_report(
         "[green]every window adds up to the hardware[/green]" if violations == 0 else "[red]conservation broken[/red]"
     )
     console.print(f"{summary['windows']:,} windows, {summary['rows']:,} rows, {violations} violations: {verdict}")
-    console.print("\nAsk the ledger:")
+    place = f" --directory {directory}" if directory else ""
+    console.print("\nAsk the ledger (it has one minute more, before the start: held, and unobserved as no agent ran):")
     for question, query in NEXT_QUERIES:
         console.print(f"  [dim]# {question}[/dim]")
-        console.print(f'  gpumeter sql "{query}"', highlight=False, soft_wrap=True)
+        console.print(f'  gpumeter sql "{query}"{place}', highlight=False, soft_wrap=True, markup=False)

@@ -39,7 +39,7 @@ def show(plan: Plan, as_json: bool, picture: Path | None = None) -> int:
         if as_json:
             sys.stdout.write(json.dumps(result.summary, indent=2) + "\n")
         else:
-            print_report(said, *result)
+            print_report(said, *result, directory="" if plan.ledger == Plan().ledger else str(plan.ledger))
         if picture:
             save_picture(picture, result)
 

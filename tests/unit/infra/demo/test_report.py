@@ -73,3 +73,9 @@ def test_report_says_when_conservation_is_broken() -> None:
 def test_report_names_how_many_pods_it_left_out() -> None:
     """A long list is cut and says by how much."""
     assert "... and 3 more pods" in _print([("pod", 60)], 60, pods=MOST_PODS + 3)
+
+
+def test_report_says_that_figures_are_of_the_observed_time() -> None:
+    """Where much was unobserved the reader is told that the truth counts more time than the meter saw."""
+    assert "observed time only" in _print([("pod", 45), ("unobserved", 15)], 60)
+    assert "observed time only" not in _print([("pod", 60), ("unobserved", 0)], 60)
