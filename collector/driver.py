@@ -140,7 +140,9 @@ class Driver:
             return
         if CONSEQUENCES.get(status) is Consequence.END or status == UNKNOWN:
             raise Stop(
-                f"the driver's library cannot be used (NVML code {status}); the node agent must be started anew", 3
+                f"the driver's library cannot be used (NVML code {status}): is the NVIDIA driver installed on this "
+                "node and libnvidia-ml.so.1 visible here? Then start the node agent anew",
+                3,
             )
         if not self._devices:
             raise Retry(f"the driver is not there yet (NVML code {status})")

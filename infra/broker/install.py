@@ -6,6 +6,7 @@ Owns the cache folder; knows nothing of brokers. Law: a jar whose SHA-256 is not
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -69,6 +70,8 @@ def _found_jars(folder: Path) -> dict[str, Path]:
 
 
 def _fetch(folder: Path) -> None:
+    if importlib.util.find_spec("jgo") is None:
+        raise BrokerError("fetching Kafka needs jgo: pip install 'gpumeter[local]' (from a clone: '.[local]')")
     shutil.rmtree(folder / "kafka", ignore_errors=True)
     shutil.copyfile(_HERE / "jgo.toml", folder / "jgo.toml")
     command = [sys.executable, "-m", "jgo", "--class-path-only", "sync"]

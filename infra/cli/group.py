@@ -4,6 +4,8 @@ Law: listing, help and completion of names import no subcommand (tests/unit/infr
 """
 
 import importlib.metadata
+import inspect
+import re
 from typing import Annotated, Any
 
 import typer
@@ -62,4 +64,12 @@ def _command(name: str) -> Any:
     app._add_completion = False
     command = typer.main.get_command(app)
     command.name = name
+    _unwrap(command)
     return command
+
+
+def _unwrap(command: Any) -> None:
+    """Paragraphs of the help without the source's line ends: the terminal is wider or narrower than the source."""
+    command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or ""))
+    for child in getattr(command, "commands", {}).values():
+        _unwrap(child)

@@ -21,8 +21,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _DEFAULT = Path("build/kafka")
 
 
-def _say(state: dict[str, object], as_json: bool) -> None:
-    typer.echo(json.dumps(state) if as_json else "  ".join(f"{name}: {value}" for name, value in state.items()))
+def _say(state: dict[str, object], text: str, as_json: bool) -> None:
+    typer.echo(json.dumps(state) if as_json else text)
+
+
+def _runs(bootstrap: str, pids: list[int], brokers: int, directory: Path) -> str:
+    """The state for people, and what to type next: the port is any free one, so the other commands must be told."""
+    if not pids:
+        return f"no Kafka runs in {directory}; start one with `gpumeter kafka start`"
+    number = f"{len(pids)} of {brokers} brokers" if len(pids) != brokers else f"{brokers} broker{'s'[: brokers > 1]}"
+    return (
+        f"Kafka runs in {directory}: {number}, pid {', '.join(map(str, pids))}\n"
+        f"export GPUMETER_BOOTSTRAP_SERVERS={bootstrap}"
+    )
 
 
 @app.command()
@@ -31,7 +42,7 @@ def start(
     brokers: Annotated[int, typer.Option(min=1, max=5, help="How many brokers; 3 to try failures.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Start the brokers and leave them running; prints the bootstrap servers.
+    """Start the brokers on free ports and leave them running; prints the line that tells the other commands where.
 
     Example: gpumeter kafka start --directory build/kafka
     """
@@ -44,7 +55,9 @@ def start(
     except BrokerError as error:
         typer.echo(f"gpumeter kafka start: {error}", err=True)
         raise typer.Exit(3) from error
-    _say({"bootstrap_servers": bootstrap, "pids": cluster.pids(), "directory": str(cluster.directory)}, as_json)
+    pids = cluster.pids()
+    state: dict[str, object] = {"bootstrap_servers": bootstrap, "pids": pids, "directory": str(cluster.directory)}
+    _say(state, _runs(bootstrap, pids, brokers, directory), as_json)
 
 
 @app.command()
@@ -57,7 +70,8 @@ def stop(directory: Directory = _DEFAULT, as_json: AsJson = False) -> None:
 
     pids = running_pids(directory)
     stop_pids(pids)
-    _say({"stopped": pids}, as_json)
+    text = f"stopped pid {', '.join(map(str, pids))}; the data stays in {directory}" if pids else "nothing was running"
+    _say({"stopped": pids}, text, as_json)
 
 
 @app.command()
@@ -70,6 +84,12 @@ def status(directory: Directory = _DEFAULT, as_json: AsJson = False) -> None:
 
     ports, pids = read_ports(directory), running_pids(directory)
     bootstrap = ",".join(f"127.0.0.1:{port.client}" for port in ports)
-    _say({"running": len(pids), "brokers": len(ports), "bootstrap_servers": bootstrap, "pids": pids}, as_json)
+    state: dict[str, object] = {
+        "running": len(pids),
+        "brokers": len(ports),
+        "bootstrap_servers": bootstrap,
+        "pids": pids,
+    }
+    _say(state, _runs(bootstrap, pids, len(ports), directory), as_json)
     if not pids or len(pids) != len(ports):
         raise typer.Exit(1)

@@ -94,9 +94,17 @@ def _list(as_json: bool) -> None:
 
 
 def _play(plan: "SimulationPlan", as_json: bool) -> None:
+    from infra.broker import topics
     from infra.sim.lockstep import Simulation
     from infra.sim.member import SimulationError
 
+    absent = [change.topic for change in topics.compare(plan.bootstrap_servers) if change.kind == "create"]
+    if absent:
+        typer.echo(
+            f"gpumeter simulate: {plan.bootstrap_servers} lacks {', '.join(absent)}; run `gpumeter topics apply`",
+            err=True,
+        )
+        raise typer.Exit(3)
     try:
         with Simulation(plan) as simulation:
             while plan.live:

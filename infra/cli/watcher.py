@@ -37,7 +37,7 @@ def watcher(
     One for each cluster. It needs get, list and watch on pods and nodes, and patch on its own pod. While the API
     server or Kafka is away no clock goes out, so no window closes on half a picture.
 
-    Example: gpumeter watcher --cluster east --bootstrap-servers kafka:9092
+    Example: gpumeter watcher --cluster east --bootstrap-servers kafka:9092 --pod-namespace meter --pod-name watcher-0
     """
     files = {"token_file": token_file, "ca_file": ca_file}
     own = {"cluster": cluster, "bootstrap_servers": bootstrap_servers, "pod_namespace": pod_namespace}
