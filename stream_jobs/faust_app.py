@@ -65,6 +65,11 @@ class FaustShell:
         return int(self.app.consumer_generation_id)
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the process was told to end: its consumer may be gone at any moment."""
+        return bool(self.app.should_stop)
+
+    @property
     def is_member(self) -> bool:
         """Whether the group still knows this worker by that generation; if not, a new assignment is under way."""
         consumer = self.app.consumer._thread._consumer

@@ -69,6 +69,10 @@ class Worker:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 whatever it is, going on could lose records: the process ends
+            if self._shell.is_stopping:
+                # The consumer went away under the round. Nothing is lost: what was not committed is read again.
+                self._log.info("round left unfinished at the end", reason=f"{type(error).__name__}: {error}")
+                return
             self._die(error)
 
     async def _round(self) -> None:
