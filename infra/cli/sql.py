@@ -89,10 +89,15 @@ def _print_table(answer: dict[str, Any]) -> None:
         table.add_column(column["name"], justify="right" if number else "left", no_wrap=not sys.stdout.isatty())
     for row in rows:
         table.add_row(*(Text("null", style="dim") if row[n] is None else Text(_shown(row[n])) for n in shown))
-    console = Console()
+    console, needs = Console(), Console(width=_ENDLESS).measure(table)
     if not console.is_terminal:
-        console = Console(width=Console(width=_ENDLESS).measure(table).maximum, color_system=None)
-    console.print(table)
+        Console(width=needs.maximum, color_system=None).print(table)
+    elif needs.minimum <= console.width:
+        console.print(table)
+    else:
+        for row in rows:
+            lines = (f"{meta[n]['name']}: {'null' if row[n] is None else _shown(row[n])}" for n in shown)
+            console.print(*lines, sep="\n", end="\n\n", markup=False, emoji=False)
     count = len(rows)
     typer.echo(f"{count} row{'' if count == 1 else 's'}", err=True)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from stream_jobs.ledger import Ledger
 
+_NARROW = 100
 _SPAN = (
     "SELECT max(window_start_us), argMax(window_end_us - window_start_us, window_start_us), count() FROM usage_current"
 )
@@ -93,9 +94,11 @@ def _ask(ledger: "Ledger", windows: int, rows: int) -> dict[str, Any]:
     }
 
 
-def _render(answer: dict[str, Any]) -> "RenderableType":
+def _render(answer: dict[str, Any], width: int) -> "RenderableType":
+    """The table; a narrow terminal has no room for the basis."""
     from datetime import UTC, datetime
 
+    from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -106,16 +109,19 @@ def _render(answer: dict[str, Any]) -> "RenderableType":
     life = max(answer["lifetime_us"], 1)
     parts = ", ".join(f"{name} {value / life:.1%}" for name, value in answer["parts_us"].items() if value)
     title = Text(f"{start:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S} UTC, {answer['gpus']} GPUs: {parts}", style="italic")
-    table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right" if name in _COLUMNS[3:8] else "left", overflow="fold")
+    table = Table(
+        header_style="bold", show_edge=False, pad_edge=False, box=SIMPLE_HEAD, padding=(0, int(width >= _NARROW), 0, 0)
+    )
+    columns = [name for name in _COLUMNS if width >= _NARROW or name != "basis"]
+    for name in columns:
+        figure = name in _COLUMNS[2:8]
+        table.add_column(name, justify="right" if name in _COLUMNS[3:8] else "left", overflow="fold", no_wrap=figure)
     for pod in answer["pods"]:
         coverage = "–" if pod["coverage"] is None else f"{pod['coverage']:.0%}"
         times = [_seconds(pod[name]) for name in ("held_us", "used_us", "used_plus_minus_us", "charged_us")]
-        table.add_row(
-            pod["namespace"] or "?", pod["pod_name"] or "?", pod["gpu_uuid"][:12], *times, coverage, pod["basis"],
-            " ".join(pod["flags"]),
-        )  # fmt: skip
+        basis = [pod["basis"]] if "basis" in columns else []
+        who = (pod["namespace"] or "?", pod["pod_name"] or "?", pod["gpu_uuid"][:12])
+        table.add_row(*who, *times, coverage, *basis, " ".join(pod["flags"]))
     return Group(title, table)
 
 
@@ -127,18 +133,18 @@ def _print(ledger: "Ledger", windows: int, rows: int) -> None:
     from rich.console import Console
 
     console = Console()
-    (console if console.is_terminal else Console(width=200, color_system=None)).print(
-        _render(_ask(ledger, windows, rows))
-    )
+    console = console if console.is_terminal else Console(width=200, color_system=None)
+    console.print(_render(_ask(ledger, windows, rows), console.width))
 
 
 def _watch(ledger: "Ledger", windows: int, rows: int) -> None:
     from rich.live import Live
 
     wait = threading.Event()
-    with Live(_render(_ask(ledger, windows, rows)), auto_refresh=False, screen=True) as live:
+    with Live(auto_refresh=False, screen=True) as live:
         try:
-            while not wait.wait(2.0):
-                live.update(_render(_ask(ledger, windows, rows)), refresh=True)
+            while True:
+                live.update(_render(_ask(ledger, windows, rows), live.console.width), refresh=True)
+                wait.wait(2.0)
         except KeyboardInterrupt:
             return
