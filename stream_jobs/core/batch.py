@@ -35,6 +35,8 @@ class Gpu:
     segments: list[Segment]
     grants_known: bool
     granted_units: dict[str, int]
+    granted_ever: frozenset[str]
+    """Holders that the visible snapshots show a grant of, on any GPU and at any time."""
 
 
 @dataclass(slots=True)
@@ -107,17 +109,19 @@ def _add_gpus(batch: Batch, window: NodeWindow, directory: Directory) -> dict[st
     slots = slots_by_device(snapshots, window.replicas)
     held: dict[str, list[Tenure]] = {}
     granted: dict[str, set[tuple[str, str]]] = {}
-    for tenure in tenures(snapshots, directory):
+    all_tenures = tenures(snapshots, directory)
+    for tenure in all_tenures:
         if tenure.start_us < window.end_us and tenure.end_us > window.start_us:
             held.setdefault(tenure.gpu_uuid, []).append(tenure)
             granted.setdefault(tenure.holder.id, set()).add((tenure.gpu_uuid, tenure.slot))
     units = {holder: len(slots_held) for holder, slots_held in granted.items()}
+    ever = frozenset(tenure.holder.id for tenure in all_tenures)
     numbers: dict[str, int] = {}
     for device in window.devices:
         number = numbers[device.gpu_uuid] = len(batch.gpus)
         mine = held.get(device.gpu_uuid, [])
         parts = segments(mine, slots.get(device.gpu_uuid, window.replicas), window.start_us, window.end_us)
-        batch.gpus.append(Gpu(window, device.gpu_uuid, device.gpu_model, parts, known, units))
+        batch.gpus.append(Gpu(window, device.gpu_uuid, device.gpu_model, parts, known, units, ever))
         for kind in PSEUDO_HOLDERS:
             batch.holder(number, pseudo(kind))
         for part in parts:

@@ -132,9 +132,10 @@ class ClusterState:
 
 
 def _touched(device: Columns) -> tuple[int, int]:
-    """The time that a message's device rows touch; a row without a span touches its reading time."""
-    start = min(int(device["span_start_us"].min()), int(device["read_us"].min()))
-    return start, max(int(device["span_end_us"].max()), int(device["read_us"].max()) + 1)
+    """The time that a message's device rows touch: when they were read, and what they span, if anything."""
+    spans, read = device["span_end_us"] > device["span_start_us"], device["read_us"]
+    first = device["span_start_us"][spans].min(initial=read.min())
+    return int(first), int(device["span_end_us"][spans].max(initial=read.max() + 1))
 
 
 def _devices_of(device: Columns) -> list[DeviceFacts]:

@@ -152,13 +152,14 @@ class NodeState:
         )
 
     def is_absent(self, window: NodeWindow) -> bool:
-        """Notes whether the node is gone by a window that closes; True where the window has no rows for that.
+        """Notes whether the node is gone by the end of a window; True where the window has no rows for that.
 
-        A deletion is published once and the watcher forgets it, so it is remembered beyond what a window reads back.
+        A window in which the node was deleted has rows only if some reading spans time of it. A deletion is published
+        once and the watcher forgets it, so it is remembered beyond what a window reads back.
         """
         if window.node_record is not None:
             deleted_us = window.node_record.deleted_us
-            self.gone = deleted_us is not None and deleted_us <= window.start_us
+            self.gone = deleted_us is not None and deleted_us < window.end_us
         return self.gone and not window.has_spans
 
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:

@@ -88,7 +88,7 @@ def _cells(batch: Batch, m: Measures, gpu: Ints, kind: Any) -> tuple[dict[str, N
     marks = {
         "unrequested": pod & units_known & (units == 0) & busy,
         "granted_elsewhere": missing & (granted > 0),
-        "grant_missing": missing & (granted == 0),
+        "grant_missing": missing & ~_ever_granted(batch),
         "memory_partial": pod & (m.memory_partial > 0),
     }
     return cells, marks
@@ -105,6 +105,10 @@ def _held(batch: Batch, gpu: Ints) -> tuple[Ints, Ints]:
     for number, (g, holder) in enumerate(batch.holders):
         granted[number] = batch.gpus[g].granted_units.get(holder.id, 0)
     return held // slots[gpu], granted
+
+
+def _ever_granted(batch: Batch) -> Any:
+    return np.array([holder.id in batch.gpus[g].granted_ever for g, holder in batch.holders], bool)
 
 
 def _units(batch: Batch) -> Nullable:

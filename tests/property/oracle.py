@@ -8,7 +8,7 @@ from itertools import pairwise
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.samples import RING_OVERFLOW
 from stream_jobs.core.settings import MeterSettings
-from tests.property.oracle_log import TOPICS, NodeWalk, clock_points, first_at, parse, read_from
+from tests.property.oracle_log import TOPICS, NodeWalk, clock_points, first_at, message_touches, parse, read_from
 
 MEASURES = ("used", "charged", "energy", "resident", "memory", "hot")
 
@@ -150,10 +150,8 @@ def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
     covered, observed, names = defaultdict(list), defaultdict(int), set(devices)
     for *_, h, device, process in readings:
         for i, gpu in enumerate(device["gpu_uuid"]):
-            if (
-                max(int(device["span_end_us"][i]), int(device["read_us"][i]) + 1) > a
-                and min(int(device["span_start_us"][i]), int(device["read_us"][i])) < b
-            ):
+            first, last = message_touches(device)
+            if last > a and first < b:
                 names.add(gpu)
             _reading_rows(
                 sums, covered[gpu], observed, h, device, process, i, gpu, (a, b), snapshots, pods, grants, slots

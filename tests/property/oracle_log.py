@@ -66,6 +66,18 @@ def read_from(points, time_us):
     return points[-1][1] if offset is None else offset
 
 
+def touched(device, i):
+    """The time that a device row touches: when it was read, and what it spans, if anything."""
+    start, end, read = (int(device[name][i]) for name in ("span_start_us", "span_end_us", "read_us"))
+    return (min(start, read), max(end, read + 1)) if end > start else (read, read + 1)
+
+
+def message_touches(device):
+    """The time that a message touches: from the first to the last that its rows do."""
+    rows = [touched(device, i) for i in range(len(device["read_us"]))]
+    return min(first for first, _ in rows), max(last for _, last in rows)
+
+
 class NodeWalk:
     """One node's cuts, device lists and boots, walking gpu-samples once from the beginning."""
 
@@ -122,7 +134,7 @@ class NodeWalk:
         if not len(device["read_us"]):
             return
         if self.cut_to is None:
-            first = min(int(device["span_start_us"].min()), int(device["read_us"].min()))
+            first = message_touches(device)[0]
             self.cut_to = self.clipped(first // self.s.window_us * self.s.window_us)
         self.devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
         if key == self.asserting and self.clock is not None:
