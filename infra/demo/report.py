@@ -146,7 +146,7 @@ def print_report(
     )
     console.print(f"{summary['windows']:,} windows, {summary['rows']:,} rows, {violations} violations: {verdict}")
     place = f" --directory {directory}" if directory else ""
-    console.print("\nAsk the ledger (it has a minute more before, maybe after: held, unobserved as no agent ran):")
+    console.print("\nAsk the ledger:")
     for question, query in NEXT_QUERIES:
         console.print(f"  [dim]# {question}[/dim]")
         console.print(f'  gpumeter sql "{query}"{place}', highlight=False, soft_wrap=True, markup=False)
