@@ -9,7 +9,7 @@ DEMO ?=
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format test test-fast test-pythons test-all demo bench-collector clean
+.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -35,6 +35,9 @@ lint: $(STAMP) ## style, types, import contracts
 format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP) ## the pages that are made from the code
+	$(BIN)/python -m infra.docs.metrics
 
 test: lint ## lint and all tests, on two cores (6 to 8 minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)

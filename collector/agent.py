@@ -76,6 +76,7 @@ class Agent:
         try:
             while self._clock.wait_until_us(min(watch_us, grants_us, reading_us)):
                 now_us = self._clock.monotonic_us()
+                self._metrics.turned(now_us)
                 new_containers = 0
                 if now_us >= watch_us:
                     new_containers = self._sources.roster.watch(now_us)

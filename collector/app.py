@@ -10,7 +10,7 @@ from .driver import Driver
 from .errors import Stop
 from .grants import Grants, socket_identity
 from .kubelet import Kubelet
-from .metrics import AgentMetrics
+from .metrics import AgentMetrics, serve_agent
 from .procfs import INIT_PID_NAMESPACE, ProcFs
 from .publish import Outlet, Publisher
 from .roster import Roster
@@ -40,8 +40,8 @@ def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = N
         queue_bytes=settings.queue_bytes,
         client_id=f"gpumeter-{settings.node}",
     )
-    metrics = AgentMetrics(lambda outcome: getattr(publisher, outcome, 0))
-    metrics.serve(settings.metrics_port)
+    metrics = AgentMetrics(publisher if isinstance(publisher, Publisher) else None)
+    serve_agent(settings.metrics_address, settings.metrics_port, metrics, clock)
     return Agent(settings, clock, sources, publisher, metrics)
 
 

@@ -1,24 +1,99 @@
-"""What the node agent says about itself: plain numbers, and the only importer of prometheus_client in this folder.
+"""What agent and watcher say about themselves: plain numbers, health, and the page of both.
 
-The numbers cost nothing; the library (4 MiB) is loaded only where they are served. Decides nothing. Tested in
-tests/unit/collector/test_metrics.py.
+The only importer of prometheus_client in this folder. The numbers cost nothing; library and web server (8 MiB) are
+loaded only where they are served. Decides nothing but whether the process is ready. Tested in
+tests/unit/collector/test_metrics.py; the table in infra/docs/metrics.md is made from these.
 """
 
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schemas.health import Health, answer, judge
+from schemas.metrics import COUNTER, GAUGE, Metric, Values, page_rows
+
+from .clock import Clock
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client.core import Metric as Family
 
-ADDRESS = "127.0.0.1"
 OUTCOMES = ("acknowledged", "dropped", "failed")
+UNACKNOWLEDGED_US = 60_000_000
+"""Messages wait and the broker has acknowledged none for so long: it is taken for away."""
+_STATUS = {200: "200 OK", 503: "503 Service Unavailable"}
+_C = "gpumeter_collector_"
+
+SENDER_METRICS = (
+    Metric("gpumeter_messages_total", COUNTER, "Messages by what became of them", ("outcome",)),
+    Metric("gpumeter_queued_messages", GAUGE, "Messages that the broker has not acknowledged yet"),
+)
+"""Of agent and watcher alike."""
+
+COLLECTOR_METRICS = (
+    *SENDER_METRICS,
+    Metric(f"{_C}readings_total", COUNTER, "Readings of all devices"),
+    Metric(f"{_C}reading_seconds_total", COUNTER, "Time spent on readings"),
+    Metric(f"{_C}driver_answers_total", COUNTER, "Calls that did not answer 0", ("call", "code")),
+    Metric(f"{_C}refused_rows_total", COUNTER, "Rows of the driver that cannot be true"),
+    Metric(f"{_C}snapshots_total", COUNTER, "Snapshots of who is who"),
+    Metric(f"{_C}grants_known", GAUGE, "1 where the kubelet answered last"),
+    Metric(f"{_C}driver_ready", GAUGE, "1 where the driver answered last"),
+)
+
+
+class Sender(Protocol):
+    """What the numbers need of the producer (publish.Publisher)."""
+
+    acknowledged: int
+    dropped: int
+    failed: int
+
+    @property
+    def waiting(self) -> int:
+        """Messages not acknowledged yet."""
+
+
+class Delivery:
+    """How the messages fare: counts, and since when nothing was acknowledged although messages wait."""
+
+    def __init__(self, sender: Sender | None) -> None:
+        self._sender = sender
+        self._acknowledged = 0
+        self._moved_us: int | None = None
+
+    def look(self, now_us: int) -> None:
+        """Notes progress; called at each turn of the loop."""
+        if self._sender is None:
+            return
+        if self._moved_us is None or self._sender.acknowledged != self._acknowledged or not self._sender.waiting:
+            self._acknowledged, self._moved_us = self._sender.acknowledged, now_us
+
+    def unready(self, now_us: int) -> list[str]:
+        """What keeps the process from being ready."""
+        if self._sender is None:
+            return []
+        if not self._sender.acknowledged:
+            return ["the broker has acknowledged nothing yet"]
+        since_us = now_us - (now_us if self._moved_us is None else self._moved_us)
+        if self._sender.waiting and since_us > UNACKNOWLEDGED_US:
+            return [f"{self._sender.waiting} messages wait, none was acknowledged for {since_us // 1_000_000} s"]
+        return []
+
+    def values(self) -> Values:
+        """Numbers of SENDER_METRICS."""
+        if self._sender is None:
+            return {}
+        return {
+            "gpumeter_messages_total": {(outcome,): getattr(self._sender, outcome) for outcome in OUTCOMES},
+            "gpumeter_queued_messages": {(): self._sender.waiting},
+        }
 
 
 class AgentMetrics:
-    """Numbers of one agent; `messages` gives the number of messages with an outcome."""
+    """Numbers of one agent."""
 
-    def __init__(self, messages: Callable[[str], int] = lambda outcome: 0) -> None:
+    def __init__(self, sender: Sender | None = None) -> None:
         self.readings = 0
         self.reading_us = 0
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -26,34 +101,89 @@ class AgentMetrics:
         self.snapshots = 0
         self.grants_known = False
         self.driver_ready = False
-        self._messages = messages
+        self._turned_us: int | None = None
+        self._delivery = Delivery(sender)
 
-    def serve(self, port: int) -> None:
-        """Serves the metrics on 127.0.0.1; 0: not at all."""
-        if port == 0:
-            return
-        from prometheus_client import CollectorRegistry, start_http_server
+    def turned(self, now_us: int) -> None:
+        """Notes a turn of the loop, boot-time clock."""
+        self._turned_us = now_us
+        self._delivery.look(now_us)
 
-        registry = CollectorRegistry()
-        registry.register(self)
-        start_http_server(port, ADDRESS, registry)
+    def values(self) -> Values:
+        """The numbers as the table names them."""
+        return {
+            **self._delivery.values(),
+            f"{_C}readings_total": {(): self.readings},
+            f"{_C}reading_seconds_total": {(): self.reading_us / 1e6},
+            f"{_C}driver_answers_total": {(call, str(code)): n for (call, code), n in list(self.answers.items())},
+            f"{_C}refused_rows_total": {(): self.refused_rows},
+            f"{_C}snapshots_total": {(): self.snapshots},
+            f"{_C}grants_known": {(): int(self.grants_known)},
+            f"{_C}driver_ready": {(): int(self.driver_ready)},
+        }
 
-    def collect(self) -> "Iterator[Metric]":
-        """The numbers as Prometheus takes them."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+    def health(self, now_us: int) -> Health:
+        """Ready once the driver answers, a reading was taken and the broker acknowledges."""
+        reasons = [] if self.driver_ready else ["the driver does not answer"]
+        reasons += [] if self.readings else ["no reading yet"]
+        turned_us = now_us if self._turned_us is None else self._turned_us
+        return judge("collector", (now_us - turned_us) / 1e6, [*reasons, *self._delivery.unready(now_us)])
 
-        yield SummaryMetricFamily(
-            "gpumeter_reading_seconds", "Duration of a reading", self.readings, self.reading_us / 1e6
-        )
-        answers = CounterMetricFamily("gpumeter_driver_answers", "Calls that did not answer 0", labels=["call", "code"])
-        for (call, code), count in sorted(self.answers.items()):
-            answers.add_metric([call, str(code)], count)
-        yield answers
-        yield CounterMetricFamily("gpumeter_refused_rows", "Rows of the driver that cannot be true", self.refused_rows)
-        yield CounterMetricFamily("gpumeter_snapshots", "Snapshots of who is who", self.snapshots)
-        messages = CounterMetricFamily("gpumeter_messages", "Messages by what became of them", labels=["outcome"])
-        for outcome in OUTCOMES:
-            messages.add_metric([outcome], self._messages(outcome))
-        yield messages
-        yield GaugeMetricFamily("gpumeter_grants_known", "1 where the kubelet answered last", int(self.grants_known))
-        yield GaugeMetricFamily("gpumeter_driver_ready", "1 where the driver answered last", int(self.driver_ready))
+
+class Page:
+    """What a scrape gives; the jobs' page has the same form."""
+
+    def __init__(self, listed: Sequence[Metric], read: Callable[[], Values], health: Callable[[], Health]) -> None:
+        import importlib.metadata
+
+        self._listed, self._read, self._health = listed, read, health
+        self._version = importlib.metadata.version("gpumeter")
+
+    def collect(self) -> "Iterator[Family]":
+        """Families in the order of the table; KeyError where a value has no row in it."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        for metric, samples in page_rows(self._listed, self._read(), self._health(), self._version):
+            family = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+            shown = family(metric.name, metric.help, labels=metric.labels)
+            for labels, number in samples:
+                shown.add_metric(labels, number)
+            yield shown
+
+
+def serve(
+    address: str,
+    port: int,
+    listed: Sequence[Metric],
+    read: Callable[[], Values],
+    health: Callable[[], Health],
+) -> None:
+    """Answers /metrics, /healthz and /readyz from threads of its own; OSError where the port is taken."""
+    from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+    from prometheus_client import CollectorRegistry, make_wsgi_app
+    from prometheus_client.exposition import ThreadingWSGIServer
+
+    class _Quiet(WSGIRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keeps scrapes and probes out of stderr."""
+
+    registry = CollectorRegistry()
+    registry.register(Page(listed, read, health))
+    metrics = make_wsgi_app(registry)
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        told = answer(environ["PATH_INFO"], health())
+        if told is None:
+            return metrics(environ, start_response)
+        start_response(_STATUS[told[0]], [("Content-Type", "application/json")])
+        return [told[1]]
+
+    server = make_server(address, port, app, ThreadingWSGIServer, handler_class=_Quiet)
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+
+def serve_agent(address: str, port: int, metrics: AgentMetrics, clock: Clock) -> None:
+    """The agent's page; port 0: none."""
+    if port:
+        serve(address, port, COLLECTOR_METRICS, metrics.values, lambda: metrics.health(clock.monotonic_us()))

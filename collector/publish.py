@@ -86,6 +86,11 @@ class Publisher:
             logger=logging.getLogger("collector.kafka"),
         )
 
+    @property
+    def waiting(self) -> int:
+        """Messages that are not acknowledged yet."""
+        return len(self._producer) + len(self._waiting)
+
     def produce(self, topic: str, node: str, headers: Headers, payload: bytes) -> bool:
         """Queue a message of a node on the node's partition; False where it was dropped because the queue is full."""
         self._drain()

@@ -18,6 +18,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 Period = Annotated[int, msgspec.Meta(gt=0)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 16 << 20
     flush_timeout_us: Period = 30_000_000
     driver_wait_us: Period = 600_000_000
-    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    metrics_port: Port = 0
+    metrics_address: Text = "127.0.0.1"
     foreign_pids: bool = False
 
 
@@ -60,7 +62,8 @@ HELP = {
     "queue_bytes": "unsent messages kept while the broker is away; what comes on top is dropped and counted",
     "flush_timeout_us": "longest wait for acknowledgements at the end",
     "driver_wait_us": "how long a driver that is not loaded is waited for before the process ends",
-    "metrics_port": "Prometheus metrics on 127.0.0.1 at this port; 0: none",
+    "metrics_port": "port of /metrics, /healthz and /readyz; 0: none",
+    "metrics_address": "address of that port; a kubelet's probes need the pod's own",
     "foreign_pids": "go on outside the host's pid namespace (processes are then not those of NVML)",
 }
 SECRET = frozenset({"kafka_options"})

@@ -7,7 +7,7 @@ means is the worker's business (worker.py). Law: a commit carries the generation
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # 
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.assignor import PartitionAssignor
 
-from schemas.names import INPUT_TOPICS
+from schemas.names import GPU_SAMPLES, INPUT_TOPICS
 
 from .core.meter import LogRecord
 from .errors import Retry
@@ -99,6 +99,29 @@ class FaustShell:
         consumer = self.app.consumer._thread._consumer
         return consumer is not None and consumer._coordinator.generation == self.generation
 
+    @property
+    def reaches_group(self) -> bool:
+        """Whether the group's coordinator answers heartbeats; while the broker is away it does not."""
+        consumer = self.app.consumer._thread._consumer
+        return consumer is not None and consumer._coordinator.coordinator_id is not None
+
+    def assigned(self) -> set[int]:
+        """Partitions that this worker meters in the current generation."""
+        return {tp.partition for tp in self.app.consumer.assignment() if tp.topic == GPU_SAMPLES}
+
+    def log_ends(self, partition: int) -> dict[str, int]:
+        """Next offset of each input topic's log as the last fetch told; a topic that was not fetched is left out."""
+        found = {}
+        for topic in INPUT_TOPICS:
+            try:
+                end = self.app.consumer.highwater(TopicPartition(topic, partition))
+            except AssertionError:
+                # aiokafka's word for a partition that was taken away in this moment, in the consumer's own thread.
+                continue
+            if end is not None:
+                found[topic] = int(end)
+        return found
+
     async def committed(self, partition: int) -> Committed:
         """Committed offset and metadata of a partition of each input topic; Retry if the broker does not say."""
         wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
@@ -108,14 +131,17 @@ class FaustShell:
             raise Retry(f"committed offsets of partition {partition}: {error!r}") from error
         return {tp.topic: (at.offset, at.metadata) for tp, at in found.items() if at.offset >= 0}
 
-    async def log_starts(self, partition: int) -> dict[str, int]:
-        """First offset that the log of a partition still has, for each input topic; Retry if the broker is away."""
-        wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
+    async def log_starts(self, partitions: Sequence[int]) -> dict[int, dict[str, int]]:
+        """First offset that the log still has, by partition and input topic; Retry if the broker is away.
+
+        One request for all: on the consumer's connection it waits behind a fetch, which may wait for 1.5 s itself.
+        """
+        wanted = [TopicPartition(topic, partition) for partition in partitions for topic in INPUT_TOPICS]
         try:
-            found = await self._call(lambda c: c.beginning_offsets(wanted))
+            found = await self._call(lambda c: c.beginning_offsets(wanted)) if wanted else {}
         except KafkaError as error:
-            raise Retry(f"start of the log of partition {partition}: {error!r}") from error
-        return {tp.topic: int(offset) for tp, offset in found.items()}
+            raise Retry(f"start of the log of partitions {list(partitions)}: {error!r}") from error
+        return {p: {tp.topic: int(at) for tp, at in found.items() if tp.partition == p} for p in partitions}
 
     async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:
         """Commits a partition's offsets with their metadata, all at once; FencedError if the group has moved on."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from .core.carry import Progress
 from .core.meter import LogRecord, PartitionMeter, Refused
 from .core.settings import MeterSettings, Source
+from .lane_counts import LaneCounts
 from .progress import Pointer, digest, encode_body
 
 
@@ -63,12 +64,20 @@ class Lane:
     slot: int = 0
     saved_sha256: str = ""
     saved_at_s: float = 0.0
+    opened_at_s: float = 0.0
     committed: bool = False
     """Whether a progress of this lane was committed."""
     gaps: dict[str, Gap] = field(default_factory=dict)
     """Topics whose last message was too far ahead; such messages are not fed."""
     holes: set[Gap] = field(default_factory=set)
     """Gaps that are in the log itself, e.g. where a producer ended a transaction; the lane goes on behind them."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Where the partition was when the progress was saved that this lane goes on from; it reads again up to there."""
+    counts: LaneCounts = field(default_factory=LaneCounts)
+    begun: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun = dict(self.expected)
 
     def jumps(self, messages: Sequence[Received]) -> list[Gap]:
         """Where the messages' offsets do not follow, each either a hole of the log or something yet to come."""
@@ -87,16 +96,25 @@ class Lane:
         for topic, run in groupby(sorted(messages, key=_by_place), key=attrgetter("topic")):
             records = [m.record for m in run if self._is_next(m)]
             refused += self.meter.feed(topic, records)
+            if records:
+                self.counts.append_us[topic] = records[-1].append_us
+                self.counts.reread += sum(record.offset < self.reached.get(topic, 0) for record in records)
+        self.counts.note_refused(refused)
         return refused
 
     def closed(self) -> Iterator[pa.Table]:
         """Tables of all windows that can be closed now."""
         while (table := self.meter.close_ready()) is not None:
+            self.counts.note_closed(table)
             yield table
 
+    def reread_left(self) -> int:
+        """Records to read again until the place where the partition was."""
+        return sum(max(0, offset - self.expected[topic]) for topic, offset in self.reached.items())
+
     def unsaved(self) -> Saved | None:
-        """The progress of now, if it differs from the one saved last."""
-        progress = self.meter.progress()
+        """The progress of now, if it differs from the one saved last and anything was taken since the lane opened."""
+        progress = self.meter.progress() if self.expected != self.begun else None
         if progress is None:
             return None
         body = encode_body(progress)
@@ -106,11 +124,13 @@ class Lane:
         """Pointer to a progress that lies in meter-progress at `chunks`; the next one goes to the other slot."""
         sha256 = digest(saved.body)
         self.slot, self.saved_sha256 = 1 - saved.slot, sha256
-        return Pointer(1, self.writer, saved.slot, chunks, sha256)
+        reached = {topic: max(offset, self.reached.get(topic, 0)) for topic, offset in self.expected.items()}
+        return Pointer(1, self.writer, saved.slot, chunks, sha256, reached)
 
     def _is_next(self, message: Received) -> bool:
         offset, expected = message.record.offset, self.expected[message.topic]
         if offset < expected:
+            self.counts.skipped += 1
             return False
         if offset > expected:
             gap = Gap(message.topic, self.partition, expected, offset)
@@ -129,11 +149,16 @@ def open_lane(
     settings: MeterSettings,
     topic_id: str,
     begin: Progress | dict[str, int],
+    reached: dict[str, int] | None = None,
 ) -> Lane:
-    """A lane that goes on from a progress, or begins at the given offset of each topic: where its log starts."""
+    """A lane that goes on from a progress, or begins at the given offset of each topic: where its log starts.
+
+    `reached` is where the partition was when that progress was saved.
+    """
     progress = begin if isinstance(begin, Progress) else None
     meter = PartitionMeter(settings, Source(partition, topic_id), progress)
-    return Lane(partition, generation, meter, dict(begin.offsets if isinstance(begin, Progress) else begin))
+    offsets = dict(begin.offsets if isinstance(begin, Progress) else begin)
+    return Lane(partition, generation, meter, offsets, reached=reached or {})
 
 
 def _by_place(message: Received) -> tuple[str, int]:

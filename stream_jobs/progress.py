@@ -28,14 +28,20 @@ class Body(msgspec.Struct, frozen=True):
     carry: bytes
 
 
-class Pointer(msgspec.Struct, frozen=True, rename={"version": "v", "writer": "w", "slot": "s", "chunks": "c"}):
-    """The commit's metadata: which records of meter-progress are the progress, and what they must hash to."""
+class Pointer(
+    msgspec.Struct, frozen=True, rename={"version": "v", "writer": "w", "slot": "s", "chunks": "c", "reached": "r"}
+):
+    """The commit's metadata: which records of meter-progress are the progress, and what they must hash to.
+
+    `reached` is how far the topics were read when it was made: a worker that goes on has caught up when it is there.
+    """
 
     version: int
     writer: str
     slot: int
     chunks: list[int]
     sha256: str
+    reached: dict[str, int] = {}
 
 
 def encode_body(progress: Progress) -> bytes:

@@ -4,6 +4,7 @@ Owns the order: rows and dead letters are acknowledged before a progress is writ
 Knows Kafka only through the publisher. Tested in tests/integration/test_worker.py.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,13 +19,20 @@ from .publish import Outgoing, Publisher
 from .usage_messages import usage_messages
 
 
-def meter_round(lane: Lane, messages: Sequence[Received], publisher: Publisher) -> None:
-    """Feeds a lane and publishes its dead letters and closed windows; nothing is acknowledged yet."""
-    for refused in lane.feed(messages):
-        publisher.send(letter_of(refused, lane.partition))
+def meter_round(lane: Lane, messages: Sequence[Received], publisher: Publisher) -> list[tuple[str, str, int, int]]:
+    """Feeds a lane and publishes its dead letters and closed windows; nothing is acknowledged yet.
+
+    The dead letters as (topic, reason, how many, offset of the first), for the log.
+    """
+    refused = lane.feed(messages)
+    for each in refused:
+        publisher.send(letter_of(each, lane.partition))
     for table in lane.closed():
         for message in usage_messages(table, lane.partition):
             publisher.send(message)
+    counts = Counter((each.topic, each.reason) for each in refused)
+    firsts = {(each.topic, each.reason): each.offset for each in reversed(refused)}
+    return [(*kind, count, firsts[kind]) for kind, count in counts.items()]
 
 
 def write_progress(lane: Lane, saved: Saved, publisher: Publisher, group: str) -> Pointer:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from schemas.health import LONGEST_TURN_S
 from schemas.names import ALL_TOPICS
 
 from .core.settings import MeterSettings
@@ -49,7 +50,11 @@ class WorkerSettings(BaseSettings):
     buffer_messages: int = Field(20_000, ge=1)
     """Messages held between two rounds; more makes the reader wait."""
     metrics_port: int = Field(0, ge=0, le=65_535)
-    """Port of the Prometheus page on 127.0.0.1; 0: none."""
+    """Port of /metrics, /healthz and /readyz; 0: none."""
+    metrics_address: str = "127.0.0.1"
+    """Address of that port; a kubelet's probes need the pod's own."""
+    health_s: float = Field(LONGEST_TURN_S, gt=0)
+    """A loop that has not turned for so long is not healthy."""
 
     def meter(self) -> MeterSettings:
         """The settings that change numbers."""

@@ -7,6 +7,7 @@ ledger, then the commit. So a sink that dies at any point reads some messages ag
 
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from .deadletters import letter_of
 from .errors import DeadLetter, Retry, Stop
 from .ledger import Ledger, LedgerError
 from .publish import Outgoing
+from .sink_figures import RUNNING, SinkView
 from .usage_rows import UsageMessage, decode_usage, together
 
 TABLE, PROGRESS = "usage_ledger", "sink_progress"
@@ -45,6 +47,9 @@ class Reader(Protocol):
     """What the sink needs of usage_reader.UsageReader."""
 
     trouble: str
+
+    def ends(self) -> dict[int, int]:
+        """Next offset of each partition's log, where it is known."""
 
     def read(self, most: int, wait_s: float) -> list[UsageMessage]:
         """Messages that came within `wait_s`."""
@@ -86,7 +91,11 @@ class Sink:
         self._first_s = 0.0
         self._done: dict[int, int] = {}
         self._counts = {"rows": 0, "messages": 0, "dead_letters": 0, "retries": 0}
+        self._letter_counts: Counter[str] = Counter()
+        self._append_us: dict[int, int] = {}
         self._state = "starting"
+        self.turned_s = monotonic_s()
+        """When its loop last turned."""
 
     def begin(self, starts: Mapping[int, int]) -> None:
         """Notes where each partition begins."""
@@ -104,10 +113,24 @@ class Sink:
             "broker": self._reader.trouble or "ok",
         }
 
+    def view(self) -> SinkView:
+        """How it stands, for its figures."""
+        return SinkView(
+            state=self._state,
+            counts=dict(self._counts),
+            letters=dict(self._letter_counts),
+            done=self._done,
+            ends=self._reader.ends(),
+            append_us=self._append_us,
+            buffered=len(self._messages),
+            broker_trouble=self._reader.trouble,
+        )
+
     def run(self, stop: threading.Event) -> None:
         """Reads and inserts until `stop`; then inserts what it has. Retry if the outside is away at the end."""
-        self._state = "running"
+        self._state = RUNNING
         while not stop.is_set():
+            self.turned_s = monotonic_s()
             messages = self._reader.read(self._settings.read_messages, min(self._settings.flush_s / 5, _LONGEST_READ_S))
             self._gather(messages)
             if self._is_due():
@@ -135,6 +158,7 @@ class Sink:
     def _flush_patiently(self, stop: threading.Event) -> None:
         wait_s = self._settings.backoff_s
         while True:
+            self.turned_s = monotonic_s()
             try:
                 self._flush()
             except Retry as error:
@@ -145,7 +169,7 @@ class Sink:
                     return
                 wait_s = min(2 * wait_s, self._settings.backoff_max_s)
             else:
-                self._state = "running"
+                self._state = RUNNING
                 return
 
     def _flush(self) -> None:
@@ -157,6 +181,7 @@ class Sink:
         reached = {message.partition: message.offset + 1 for message in self._messages}
         self._write_progress(reached)
         self._counts["messages"] += len(self._messages)
+        self._append_us = self._append_us | {message.partition: message.append_us for message in self._messages}
         self._messages = []
         self._done = {**self._done, **reached}
         self._reader.commit(reached, lambda text: _LOG.warning("commit", reason=text))
@@ -195,6 +220,7 @@ class Sink:
             _LOG.warning("dead letter", partition=message.partition, offset=message.offset, reason=str(error))
         self._letters.flush()
         self._counts["dead_letters"] += len(self._refused)
+        self._letter_counts.update(error.reason for _, error in self._refused)
         self._refused = []
 
     def _write_progress(self, reached: Mapping[int, int]) -> None:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from .clock import monotonic_s
 from .errors import Retry, Stop
 from .usage_rows import UsageMessage
 
 _ANSWER_S = 10.0
+_ASK_S, _ASK_AGAIN_S = 0.5, 5.0
 
 
 class Start(NamedTuple):
@@ -32,6 +34,8 @@ class UsageReader:
         self._bootstrap, self._topic = bootstrap_servers, topic
         self.trouble = ""
         """What the broker last complained of; empty while messages come."""
+        self._ends: dict[int, int] = {}
+        self._asked_s = 0.0
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -72,6 +76,7 @@ class UsageReader:
 
     def _start(self, partition: int, wanted: int | None, accept_loss: bool) -> Start:
         low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_ANSWER_S)
+        self._ends[partition] = high
         if wanted is None:
             return Start(partition, low, "the ledger has nothing of it; from the log's beginning")
         if wanted > high:
@@ -96,9 +101,29 @@ class UsageReader:
                 raise Retry(
                     f"{self._topic}/{message.partition()} cannot be read on: {error.str()}; a restart looks anew"
                 )
-        if found:
+        if found or (self.trouble and self._answers()):
             self.trouble = ""
+        self._note_ends()
         return found
+
+    def ends(self) -> dict[int, int]:
+        """Next offset of each partition as the broker last told; may be asked from another thread."""
+        return dict(self._ends)
+
+    def _answers(self) -> bool:
+        """Asks seldom whether a broker that complained is back: on a quiet topic no message would tell."""
+        if monotonic_s() - self._asked_s < _ASK_AGAIN_S:
+            return False
+        self._asked_s = monotonic_s()
+        try:
+            return bool(self._consumer.list_topics(self._topic, timeout=_ASK_S).brokers)
+        except KafkaException:
+            return False
+
+    def _note_ends(self) -> None:
+        for partition in self._ends:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            self._ends[partition] = max(self._ends[partition], high)
 
     def commit(self, next_offsets: Mapping[int, int], report: Callable[[str], None]) -> None:
         """Tells the group's lag to Kafka, for people; a failure is reported, since the ledger's own offsets count."""

@@ -7,23 +7,27 @@ then committed; no two copies of a row differ, whatever kills it (tests/integrat
 
 import asyncio
 import os
-from typing import Any
 
+from schemas.health import Health, judge
+from schemas.metrics import Values
 from schemas.names import GPU_SAMPLES
 
 from . import log
-from .clock import monotonic_s
+from .clock import monotonic_s, wall_us
 from .core.carry import Progress
 from .errors import Retry, Stop, exit_code
 from .faust_app import Committed, FaustShell, FencedError
+from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from .lane import Gap, Lane, Received, open_lane
 from .log_reader import first_offset, read_progress, topic_ids
-from .metrics import serve
+from .metrics import Page, serve
 from .progress import decode_pointer, encode_pointer
 from .publish import Publisher
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
 
+_FIGURES_S = 1.0
+"""Time between two looks at the lanes for the page: not at each scrape, which comes from another thread."""
 _GAP_PATIENCE_S = 30.0
 """In a rebalance messages of the old place may still come; longer than this they are no remains."""
 
@@ -41,14 +45,18 @@ class Worker:
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
         self._gaps_since_s: dict[tuple[int, str], float] = {}
-        self._status_at_s = 0.0
+        self._status_at_s = self._figures_at_s = 0.0
+        self._figures, self._not_ready = WorkerFigures(), ["starting"]
+        self._values: Values = {}
+        self._turned_s = monotonic_s()
         self._shell = FaustShell(settings, self._receive, self._loop)
 
     def run(self) -> int:
         """Meters until SIGTERM or SIGINT (0); ends the process itself on any error."""
         self._log.info("start", settings=self._settings.shown())
         if self._settings.metrics_port:
-            serve(self._settings.metrics_port, "gpumeter_worker", self._numbers)
+            page = Page(WORKER_METRICS, lambda: self._values, self._health)
+            serve(self._settings.metrics_address, self._settings.metrics_port, page, self._health)
         code = self._shell.run()
         self._log.info("end", code=code)
         return code
@@ -62,8 +70,9 @@ class Worker:
     async def _loop(self) -> None:
         try:
             while True:
-                began_s = monotonic_s()
+                began_s = self._turned_s = monotonic_s()
                 await self._round()
+                self._look()
                 self._report()
                 await asyncio.sleep(max(0.0, began_s + self._settings.step_s - monotonic_s()))
         except asyncio.CancelledError:
@@ -80,43 +89,64 @@ class Worker:
         self._room.set()
         if not self._shell.is_member:
             # Faust will seek to the commit after the new assignment, so what was read so far comes again.
-            self._lanes.clear()
+            self._drop(list(self._lanes.values()))
             return
         generation = self._shell.generation
-        self._lanes = {p: lane for p, lane in self._lanes.items() if lane.generation == generation}
+        self._drop([lane for lane in self._lanes.values() if lane.generation != generation])
         by_partition: dict[int, list[Received]] = {}
         for message in messages:
             if message.generation == generation:
                 by_partition.setdefault(message.partition, []).append(message)
+        # Also one without a message: the worker is ready only when it knows where each of its partitions stands.
+        await self._open(sorted({*by_partition, *self._shell.assigned()} - self._lanes.keys()), generation)
         for partition, own in by_partition.items():
-            if partition not in self._lanes:
-                self._lanes[partition] = await self._open(partition, generation)
             await self._find_holes(self._lanes[partition], own)
-            await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
+            await asyncio.to_thread(self._meter, self._lanes[partition], own)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
             await self._check_gaps()
         await self._save_due()
 
-    async def _open(self, partition: int, generation: int) -> Lane:
-        committed = await self._shell.committed(partition)
-        progress = await self._progress_of(partition, committed)
-        begin = progress or await self._shell.log_starts(partition)
-        lane = open_lane(partition, generation, self._meter_settings, self._topic_ids[GPU_SAMPLES], begin)
-        lane.saved_at_s = monotonic_s()
-        self._log.info(
-            "partition opened",
-            partition=partition,
-            generation=generation,
-            resumed=progress is not None,
-            offsets=lane.expected,
-        )
-        return lane
+    def _meter(self, lane: Lane, messages: list[Received]) -> None:
+        left, violations = lane.reread_left(), lane.meter.counts["violations"]
+        for topic, reason, count, offset in meter_round(lane, messages, self._publisher):
+            self._log.warning(
+                "dead letters", topic=topic, partition=lane.partition, reason=reason, count=count, first_offset=offset
+            )
+        if left and not lane.reread_left():
+            seconds = round(monotonic_s() - lane.opened_at_s, 3)
+            self._log.info("caught up", partition=lane.partition, reread_records=lane.counts.reread, seconds=seconds)
+        if found := lane.meter.counts["violations"] - violations:
+            self._log.error("conservation violated", partition=lane.partition, violations=found)
 
-    async def _progress_of(self, partition: int, committed: Committed) -> Progress | None:
-        """The progress that the commit points to; None for a group that never committed here."""
+    def _drop(self, lanes: list[Lane]) -> None:
+        self._figures.retire(lanes)
+        for lane in lanes:
+            del self._lanes[lane.partition]
+        if lanes:
+            self._log.info("partitions closed", partitions=[lane.partition for lane in lanes])
+
+    async def _open(self, partitions: list[int], generation: int) -> None:
+        found = {p: await self._progress_of(p, await self._shell.committed(p)) for p in partitions}
+        starts = await self._shell.log_starts([p for p, (progress, _) in found.items() if progress is None])
+        for partition, (progress, reached) in found.items():
+            begin, topic_id = progress or starts[partition], self._topic_ids[GPU_SAMPLES]
+            lane = open_lane(partition, generation, self._meter_settings, topic_id, begin, reached)
+            lane.saved_at_s = lane.opened_at_s = monotonic_s()
+            self._lanes[partition] = lane
+            self._log.info(
+                "partition opened",
+                partition=partition,
+                generation=generation,
+                resumed=progress is not None,
+                offsets=lane.expected,
+                reread_records=lane.reread_left(),
+            )
+
+    async def _progress_of(self, partition: int, committed: Committed) -> tuple[Progress | None, dict[str, int]]:
+        """The progress that the commit points to, and how far it had read; None for a group that never committed."""
         if not committed:
-            return None
+            return None, {}
         pointers = {metadata for _, metadata in committed.values()}
         if len(pointers) != 1:
             raise Stop(f"partition {partition}: the three topics' commits name different progress records: {committed}")
@@ -125,7 +155,7 @@ class Worker:
         progress = await asyncio.to_thread(read_progress, servers, partition, pointer)
         if progress.offsets != {topic: offset for topic, (offset, _) in committed.items()}:
             raise Stop(f"partition {partition}: progress says {progress.offsets}, the commit says {committed}")
-        return progress
+        return progress, pointer.reached
 
     async def _save_due(self) -> None:
         """Writes and commits the progress of lanes whose time has come; drops a lane that lost its partition."""
@@ -141,7 +171,7 @@ class Worker:
                 await self._shell.commit(lane.generation, partition, saved.progress.offsets, encode_pointer(pointer))
             except FencedError as error:
                 self._log.warning("partition lost", partition=partition, reason=str(error))
-                self._lanes.pop(partition, None)
+                self._drop([lane])
             else:
                 if not lane.committed:
                     self._log.info("progress committed", partition=partition, offsets=saved.progress.offsets)
@@ -166,7 +196,7 @@ class Worker:
                 raise Retry(f"{gap}, for {_GAP_PATIENCE_S:.0f} s now; a restart reads on from the committed place")
 
     async def _require_whole_log(self, gap: Gap) -> None:
-        start = (await self._shell.log_starts(gap.partition))[gap.topic]
+        start = (await self._shell.log_starts([gap.partition]))[gap.partition][gap.topic]
         if start > gap.expected:
             raise Stop(
                 f"{gap}; the log now starts at {start}: records were deleted before they were metered "
@@ -174,13 +204,25 @@ class Worker:
                 "group to begin anew"
             )
 
-    def _numbers(self) -> dict[int, dict[str, Any]]:
-        return {partition: dict(lane.meter.metrics()) for partition, lane in list(self._lanes.items())}
+    def _look(self) -> None:
+        """Notes how things stand, for scrapes and probes."""
+        there = self._shell.is_member and self._shell.reaches_group
+        self._not_ready = not_ready(self._lanes, self._shell.assigned() if there else None)
+        now_s = monotonic_s()
+        if self._settings.metrics_port and now_s - self._figures_at_s >= _FIGURES_S:
+            self._figures_at_s = now_s
+            ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
+            at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._buffer))
+            self._values = self._figures.values(self._lanes.values(), at)
+
+    def _health(self) -> Health:
+        return judge("worker", monotonic_s() - self._turned_s, self._not_ready, self._settings.health_s)
 
     def _report(self) -> None:
         if monotonic_s() - self._status_at_s >= self._settings.status_s:
             self._status_at_s = monotonic_s()
-            self._log.info("status", generation=self._shell.generation, partitions=self._numbers())
+            numbers = {partition: lane.meter.metrics() for partition, lane in self._lanes.items()}
+            self._log.info("status", generation=self._shell.generation, not_ready=self._not_ready, partitions=numbers)
 
     def _die(self, error: BaseException) -> None:
         code = exit_code(error)

@@ -3,9 +3,11 @@
 from functools import partial
 
 from collector.clock import Clock
+from collector.metrics import serve
 from collector.publish import Publisher
 
 from .api import Access, Api
+from .figures import WATCHER_METRICS, WatcherFigures
 from .remember import remember
 from .settings import WatcherSettings
 from .watcher import Watcher
@@ -25,4 +27,8 @@ def build_watcher(settings: WatcherSettings, clock: Clock) -> Watcher:
         client_id="gpumeter-watcher",
     )
     ask = partial(remember, settings.cluster, settings.bootstrap_servers, settings.kafka_options)
-    return Watcher(settings, clock, api, publisher, ask)
+    watcher = Watcher(settings, clock, api, publisher, ask)
+    if settings.metrics_port:
+        figures = WatcherFigures(watcher, publisher, clock)
+        serve(settings.metrics_address, settings.metrics_port, WATCHER_METRICS, figures.values, figures.health)
+    return watcher

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from collector.settings import Text
+from collector.settings import Port, Text
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -26,6 +26,8 @@ class WatcherSettings(msgspec.Struct, frozen=True, kw_only=True):
     clock_key: str = ""
     """Signs clock records; empty: they are not signed."""
     kafka_options: dict[str, str] = {}
+    metrics_port: Port = 0
+    metrics_address: Text = "127.0.0.1"
     page_size: Annotated[int, msgspec.Meta(ge=1)] = 500
     echo_timeout_us: Annotated[int, msgspec.Meta(gt=0)] = 10_000_000
     """Longest wait for the own annotation to come back on the watch."""

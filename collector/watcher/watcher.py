@@ -104,11 +104,14 @@ class Watcher:
         self.asserted_us = 0
         """The newest T published."""
         self.retries = 0
+        self.turned_us = self._epoch_us
+        """When its loop last turned, boot-time clock."""
 
     def run(self) -> None:
         """Ticks every 5 s from its start, after a Retry by back-off; returns when the clock says stop."""
         due_us, backoff_us = self._epoch_us, FIRST_BACKOFF_US
         while self._clock.wait_until_us(due_us):
+            self.turned_us = self._clock.monotonic_us()
             try:
                 self.tick()
             except Retry as error:
@@ -122,6 +125,11 @@ class Watcher:
             ticks = (self._clock.monotonic_us() - self._epoch_us) // CLOCK_PERIOD_US + 1
             due_us = self._epoch_us + ticks * CLOCK_PERIOD_US
         self.close()
+
+    @property
+    def lists(self) -> dict[str, int]:
+        """How often pods and nodes were listed whole."""
+        return {"pods": self._pod_stream.lists, "nodes": self._node_stream.lists}
 
     def close(self) -> None:
         """Ends the watches; a later tick opens them again where they were."""

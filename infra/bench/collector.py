@@ -141,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="infra.bench.collector", description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="length of the measurement (default 60)")
     parser.add_argument("--out", type=Path, default=RESULT, help=f"where the result goes (default {RESULT})")
-    parser.add_argument("--metrics-port", type=int, default=0, help="measure with metrics served (4 MiB more)")
+    parser.add_argument("--metrics-port", type=int, default=0, help="measure with metrics served (8 MiB more)")
     options = parser.parse_args(argv)
     result = measure(options.seconds, options.metrics_port)
     options.out.parent.mkdir(parents=True, exist_ok=True)

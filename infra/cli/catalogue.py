@@ -34,6 +34,10 @@ SUBCOMMANDS = {
     "watcher": Subcommand("infra.cli.watcher:watcher", "Pods, nodes and the clock to Kafka.", "watcher", _RUN),
     "worker": Subcommand("infra.cli.worker:worker", "Kafka to closed windows: join, attribute, publish.", "jobs", _RUN),
     "sink": Subcommand("infra.cli.sink:sink", "Closed windows to ClickHouse.", "jobs", _RUN),
+    "status": Subcommand("infra.cli.status:status", "The pipeline at a glance.", "jobs", _OPERATE),
+    "dead-letters": Subcommand(
+        "infra.cli.dead_letters:app", "Messages that were refused: list, show, send again.", "jobs", _OPERATE
+    ),
     "topics": Subcommand(
         "infra.cli.topics:app", "Create the topics, or compare them with the catalogue.", "jobs", _OPERATE
     ),

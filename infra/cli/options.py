@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+SINK_GROUP = "gpumeter-sink"
+"""Consumer group under which the sink shows how far it is."""
 DEFAULT_LEDGER = Path("build/demo/ledger")
 
 LedgerUrl = Annotated[

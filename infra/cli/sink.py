@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from infra.cli.options import SINK_GROUP
+from schemas.health import LONGEST_TURN_S
+
 if TYPE_CHECKING:
     from infra.front.server import Front
     from stream_jobs.ledger import Ledger
     from stream_jobs.sink import Sink
-
-_GROUP = "gpumeter-sink"
+    from stream_jobs.sink_page import SinkPage
 
 
 Brokers = Annotated[
@@ -45,6 +47,23 @@ FromBeginning = Annotated[
 AcceptLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Go on where messages left the log before they reached the ledger.")
 ]
+MetricsPort = Annotated[
+    int,
+    typer.Option(
+        min=0, max=65535, envvar="GPUMETER_SINK_METRICS_PORT", help="Port of /metrics, /healthz, /readyz; 0: none."
+    ),
+]
+MetricsAddress = Annotated[
+    str, typer.Option(envvar="GPUMETER_SINK_METRICS_ADDRESS", help="Address of that port; probes need the pod's.")
+]
+HealthSeconds = Annotated[
+    float,
+    typer.Option(min=0.1, envvar="GPUMETER_SINK_HEALTH_S", help="A loop that has not turned so long is unhealthy."),
+]
+ReadyLagSeconds = Annotated[
+    float,
+    typer.Option(min=0.0, envvar="GPUMETER_SINK_READY_LAG_S", help="Ready only so close to the end of gpu-usage."),
+]
 
 
 def sink(
@@ -56,6 +75,10 @@ def sink(
     flush_rows: FlushRows = 50_000,
     from_beginning: FromBeginning = False,
     accept_loss: AcceptLoss = False,
+    metrics_port: MetricsPort = 0,
+    metrics_address: MetricsAddress = "127.0.0.1",
+    health_s: HealthSeconds = LONGEST_TURN_S,
+    ready_lag_s: ReadyLagSeconds = 60.0,
 ) -> None:
     """Write closed windows from gpu-usage into the ledger, until SIGTERM.
 
@@ -70,18 +93,21 @@ def sink(
     from stream_jobs import log
     from stream_jobs.errors import Stop
     from stream_jobs.ledger import LedgerError, NoLedger
+    from stream_jobs.sink_page import SinkPage
 
     log.configure()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    page = SinkPage(health_s=health_s, ready_lag_s=ready_lag_s)
     try:
+        if metrics_port:
+            page.serve(metrics_address, metrics_port)
         ledger = _ready_ledger(url, directory)
         try:
             options = {"flush_s": flush_s, "flush_rows": flush_rows}
-            _run(
-                ledger, bootstrap_servers, None if url else directory, port, from_beginning, accept_loss, options, stop
-            )
+            start = {"from_beginning": from_beginning, "accept_loss": accept_loss}
+            _run(ledger, bootstrap_servers, None if url else directory, port, start, options, page, stop)
         finally:
             ledger.close()
     except (Stop, MigrationError, LedgerError, ValueError, OSError) as error:
@@ -114,9 +140,9 @@ def _run(
     bootstrap_servers: str,
     embedded: Path | None,
     port: int,
-    from_beginning: bool,
-    accept_loss: bool,
+    start: dict[str, bool],
     options: dict[str, Any],
+    page: "SinkPage",
     stop: threading.Event,
 ) -> None:
     from schemas.names import GPU_USAGE
@@ -126,16 +152,17 @@ def _run(
     from stream_jobs.usage_reader import UsageReader
 
     logger = log.logger("sink")
-    reader = UsageReader(bootstrap_servers, GPU_USAGE, _GROUP)
+    reader = UsageReader(bootstrap_servers, GPU_USAGE, SINK_GROUP)
     try:
         topic_id = reader.topic_id()
-        known = {} if from_beginning else next_offsets(ledger, GPU_USAGE, topic_id)
-        starts = reader.start(known, accept_loss=accept_loss)
+        known = {} if start["from_beginning"] else next_offsets(ledger, GPU_USAGE, topic_id)
+        starts = reader.start(known, accept_loss=start["accept_loss"])
         settings = SinkSettings(topic=GPU_USAGE, topic_id=topic_id, **options)
-        process = Sink(reader, ledger, Publisher(bootstrap_servers, _GROUP), settings)
-        process.begin({start.partition: start.offset for start in starts})
-        for start in starts:
-            logger.info("starts", topic=GPU_USAGE, partition=start.partition, offset=start.offset, why=start.why)
+        process = Sink(reader, ledger, Publisher(bootstrap_servers, SINK_GROUP), settings)
+        process.begin({begin.partition: begin.offset for begin in starts})
+        for begin in starts:
+            logger.info("starts", topic=GPU_USAGE, partition=begin.partition, offset=begin.offset, why=begin.why)
+        page.attach(process)
         front = _open_front(embedded, process, port) if embedded else None
         logger.info("ready", ledger=ledger.place, front=front.url if front else None)
         try:

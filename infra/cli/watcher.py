@@ -31,6 +31,15 @@ def watcher(
     kafka_options: Annotated[
         str, typer.Option(envvar="GPUMETER_KAFKA_OPTIONS", help="JSON object of librdkafka options.")
     ] = "{}",
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, envvar="GPUMETER_METRICS_PORT", help="Port of /metrics, /healthz, /readyz; 0: none."
+        ),
+    ] = 0,
+    metrics_address: Annotated[
+        str, typer.Option(envvar="GPUMETER_METRICS_ADDRESS", help="Address of that port; probes need the pod's.")
+    ] = "127.0.0.1",
 ) -> None:
     """Watch pods and nodes of a cluster and publish them, and the clock, to Kafka; until SIGTERM.
 
@@ -42,7 +51,8 @@ def watcher(
     files = {"token_file": token_file, "ca_file": ca_file}
     own = {"cluster": cluster, "bootstrap_servers": bootstrap_servers, "pod_namespace": pod_namespace}
     rest = {"pod_name": pod_name, "api_url": api_url, "clock_key": clock_key}
-    _run({**own, **rest, **{name: path for name, path in files.items() if path is not None}}, kafka_options)
+    page = {"metrics_port": metrics_port, "metrics_address": metrics_address}
+    _run({**own, **rest, **page, **{name: path for name, path in files.items() if path is not None}}, kafka_options)
 
 
 def _run(values: Mapping[str, object], kafka_options: str) -> None:

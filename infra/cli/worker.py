@@ -21,7 +21,7 @@ SimulatedTime = Annotated[
 ]
 MetricsPort = Annotated[
     int | None,
-    typer.Option(envvar="GPUMETER_WORKER_METRICS_PORT", help="Prometheus page on 127.0.0.1; 0 or absent: none."),
+    typer.Option(envvar="GPUMETER_WORKER_METRICS_PORT", help="Port of /metrics, /healthz, /readyz; 0 or absent: none."),
 ]
 ProgressSeconds = Annotated[
     float | None,
@@ -41,7 +41,7 @@ def worker(
 
     Start as many as you like, up to the partition count; they share the partitions. A worker keeps nothing on disk: a
     restart goes on from the progress in Kafka. More settings (environment only): GPUMETER_WORKER_WINDOW_S,
-    _LATENESS_S, _STEP_S, _STATUS_S, _BUFFER_MESSAGES, and GPUMETER_CLOCK_KEY.
+    _LATENESS_S, _STEP_S, _STATUS_S, _BUFFER_MESSAGES, _HEALTH_S, _METRICS_ADDRESS, and GPUMETER_CLOCK_KEY.
 
     Example: gpumeter worker --bootstrap-servers 127.0.0.1:9092
     """

@@ -21,6 +21,7 @@ from stream_jobs.errors import DeadLetter
 from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
 from .cluster import TOPICS, ClusterState
+from .figures import meter_figures
 from .identity import Directory
 from .node import NodeState
 from .settings import MeterSettings, Source
@@ -28,7 +29,7 @@ from .window import NodeWindow
 
 MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
-    "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "clocks_ignored",
+    "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "late_us", "clocks_ignored",
     "windows", "rows", "violations", "clusters_forgotten",
 )  # fmt: skip
 
@@ -130,14 +131,7 @@ class PartitionMeter:
 
     def metrics(self) -> dict[str, int]:
         """Counts since start, and how much is held open."""
-        nodes = self._nodes()
-        clocks = [c.clocks[GPU_SAMPLES].now_us or 0 for c in self._clusters.values()]
-        return self.counts | {
-            "nodes": len(nodes),
-            "buffered_readings": sum(len(n.buffered) for n in nodes),
-            "clock_us": min(clocks, default=0),
-            "closed_to_us": min((n.closed_to_us for n in nodes if n.started), default=0),
-        }
+        return self.counts | meter_figures(self._clusters.values(), self.settings)
 
     def _nodes(self) -> list[NodeState]:
         return [node for cluster in self._clusters.values() for node in cluster.nodes.values()]
@@ -156,6 +150,8 @@ class PartitionMeter:
             self._refuse_far_future(reading[0], record.append_us)
             became = cluster.take_reading(headers, record.offset, reading)
             self.counts[f"readings_{became}"] += 1
+            if became == "late":
+                self.counts["late_us"] += int((reading[0]["span_end_us"] - reading[0]["span_start_us"]).sum())
             return None
         if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
             snapshot = decode_snapshot(record.payload)

@@ -12,13 +12,16 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from collector.clock import SystemClock
+from infra.broker.ports import free_ports
 from infra.broker.topics import apply
 from infra.sim.kube_api import WATCHER_NAMESPACE, WATCHER_POD, KubeApi
 from infra.sim.model import SimCluster, SimContainer, SimNode, SimPod
+from infra.status.process import ask
 from schemas.headers import decode_headers
 from schemas.ids import partition_of
 from schemas.names import POD_EVENTS
 from schemas.pods import PodRecord, decode_pod
+from tests.integration.pages import total, wait_ready
 
 S = 1_000_000
 CLUSTER = "watcher-cli-test"
@@ -60,10 +63,11 @@ def _until(true: Callable[[], object], seconds: float = 40) -> None:
         sleep(0.1)
 
 
-def _start(url: str, kafka: str, log: Path) -> subprocess.Popen[bytes]:
+def _start(url: str, kafka: str, log: Path, metrics_port: int = 0) -> subprocess.Popen[bytes]:
     own = {"GPUMETER_POD_NAMESPACE": WATCHER_NAMESPACE, "GPUMETER_POD_NAME": WATCHER_POD}
     where = {"GPUMETER_CLUSTER": CLUSTER, "GPUMETER_BOOTSTRAP_SERVERS": kafka, "GPUMETER_API_URL": url}
-    command = [sys.executable, "-m", "infra.cli.main", "watcher", "--token-file", ""]
+    port = ["--metrics-port", str(metrics_port)]
+    command = [sys.executable, "-m", "infra.cli.main", "watcher", "--token-file", "", *port]
     with log.open("ab") as out:
         return subprocess.Popen(command, env={**os.environ, **own, **where}, stdout=out, stderr=out)
 
@@ -94,6 +98,29 @@ def test_watcher_goes_on_where_the_last_one_ended(
     # Run 1 was told to the first watcher; to the second only run 2 and the present one.
     runs = [run.container_id for run in pods()["restarts"].containers[0].runs]
     assert runs == ["restarts0", "restarts1", "restarts2", "restarts3"]
+
+
+@pytest.mark.needs_broker
+def test_watcher_says_whether_its_clock_goes_out(kafka: str, tmp_path: Path) -> None:
+    """Ready while the clock goes out, with what it follows; without its API server each tick is counted as tried."""
+    apply(kafka)
+    start_us = SystemClock().event_us() - 100 * S
+    node, story = SimNode("n1", start_us, "b", ()), (_pod("one", start_us, (1, None)),)
+    api = KubeApi(SimCluster(CLUSTER, start_us, start_us + 1000 * S, (node,), story))
+    url = api.start()
+    api.advance(start_us + 15 * S)
+    (port,) = free_ports(1)
+    watcher = _start(url, kafka, tmp_path / "log", port)
+    state = wait_ready(port, (tmp_path / "log").read_text)
+    assert state.health is not None and state.health.process == "watcher"
+    assert (total(state, "gpumeter_watcher_nodes"), total(state, "gpumeter_watcher_retries_total")) == (1, 0)
+    assert total(state, "gpumeter_messages_total") > 0
+    first_s = total(state, "gpumeter_watcher_clock_timestamp_seconds")
+    assert 0 <= SystemClock().event_us() / S - first_s < 30
+    api.stop()
+    _until(lambda: total(ask(f"127.0.0.1:{port}"), "gpumeter_watcher_retries_total") > 0)
+    watcher.send_signal(signal.SIGTERM)
+    assert watcher.wait(40) == 0
 
 
 @pytest.mark.parametrize("wrong", ["--api-url=nowhere", "--kafka-options={", "--ca-file=missing --api-url=https://x"])

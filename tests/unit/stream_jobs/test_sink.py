@@ -28,6 +28,10 @@ class _Outside:
         self.tokens: list[str] = []
         self.committed: dict[int, int] = {}
 
+    def ends(self) -> dict[int, int]:
+        """Nobody told."""
+        return {}
+
     def read(self, most: int, wait_s: float) -> list[UsageMessage]:
         """All messages at once, then nothing; the second empty read stops the sink."""
         found, self._messages = self._messages[:most], self._messages[most:]

@@ -1,0 +1,35 @@
+"""What a meter holds open and how far its event time has come, as numbers for people; changes nothing.
+
+Pure. What is not known yet is left out, never 0 (tests/unit/stream_jobs/core/test_meter_figures.py).
+"""
+
+from collections.abc import Iterable
+
+from schemas.names import GPU_SAMPLES
+
+from .cluster import ClusterState
+from .node import NodeState
+from .settings import MeterSettings
+
+
+def meter_figures(clusters: Iterable[ClusterState], settings: MeterSettings) -> dict[str, int]:
+    """Nodes, windows begun and not closed, readings held; the lowest watermark and closed-until; newest clocks."""
+    found = {"nodes": 0, "open_windows": 0, "buffered_readings": 0}
+    watermarks, closed, clocks = [], [], []
+    for cluster in clusters:
+        clock_us = cluster.clocks[GPU_SAMPLES].now_us
+        clocks += [clock_us] if clock_us is not None else []
+        for node in cluster.nodes.values():
+            found["nodes"] += 1
+            found["buffered_readings"] += len(node.buffered)
+            if node.started and not node.gone:
+                watermarks.append(_watermark(node, settings))
+                closed.append(node.closed_to_us)
+                found["open_windows"] += max(0, -((node.closed_to_us - (clock_us or 0)) // settings.window_us))
+    lowest = {"watermark_us": watermarks, "closed_to_us": closed, "clock_us": clocks}
+    return found | {name: min(times) for name, times in lowest.items() if times}
+
+
+def _watermark(node: NodeState, settings: MeterSettings) -> int:
+    """What a node asserted, or what its silence was taken for, whichever is later."""
+    return max(node.watermark_us or 0, node.cut_to_us + settings.lateness_us)
