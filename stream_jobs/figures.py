@@ -107,7 +107,7 @@ def not_ready(lanes: Mapping[int, Lane], assigned: set[int] | None) -> list[str]
 
 
 def _counters(lane: Lane) -> Table:
-    partition, numbers, counts = str(lane.partition), lane.meter.metrics(), lane.counts
+    partition, numbers, counts = str(lane.partition), lane.meter.counts, lane.counts
     part = (partition,)
     return {
         **{_W + name: {part: numbers[key]} for key, name in _COUNTERS.items()},

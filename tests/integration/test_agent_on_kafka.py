@@ -1,5 +1,7 @@
 """The agent's producer and the whole agent on a real broker, also one that dies and one without topics yet."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,12 +13,14 @@ from pyarrow import ipc
 from collector.publish import Publisher
 from infra.broker import topics
 from infra.broker.kafka import LocalKafka
+from infra.broker.ports import free_ports
 from infra.sim.lockstep import Simulation, SimulationPlan, aligned_start_us
 from schemas.headers import READING, SNAPSHOT, Headers, decode_headers
 from schemas.ids import message_key, partition_of
 from schemas.names import GPU_SAMPLES, POD_MAPPINGS
 from schemas.samples import FIRST_READING
 from schemas.snapshots import decode_snapshot
+from tests.integration.pages import total, wait_ready
 
 PARTITIONS = 3
 
@@ -109,3 +113,27 @@ def test_agent_on_a_simulated_node_is_whole(own_kafka: LocalKafka, tmp_path: Pat
                 short.add(identity.pod_uid)
     assert named > 70
     assert len(short) >= 10
+
+
+def test_agent_says_that_it_reads_and_delivers(own_kafka: LocalKafka, tmp_path: Path) -> None:
+    """An agent in real time is ready once the driver answers and the broker acknowledges, and counts both."""
+    topics.apply(own_kafka.bootstrap, partitions=PARTITIONS, replication=1)
+    (port,) = free_ports(1)
+    command = [
+        sys.executable, "-m", "infra.sim.node_process", "--scenario", "short-pods", "--live", "--node", "node-1",
+        "--start-us", str(time.time_ns() // 1000), "--bootstrap-servers", own_kafka.bootstrap, "--out", str(tmp_path),
+        "--agent", f"metrics_port={port}",
+    ]  # fmt: skip
+    with (tmp_path / "log").open("wb") as out:
+        agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=out)
+    try:
+        state = wait_ready(port, (tmp_path / "log").read_text)
+        assert state.health is not None and state.health.process == "collector"
+        assert state.health.loop_age_s < 10
+        assert total(state, "gpumeter_collector_readings_total") >= 1
+        assert state.numbers["gpumeter_messages_total"][("acknowledged",)] >= 1
+        assert state.numbers["gpumeter_messages_total"][("dropped",)] == 0
+        assert total(state, "gpumeter_collector_driver_ready") == 1
+    finally:
+        agent.kill()
+        agent.wait()

@@ -93,3 +93,30 @@ def test_lane_goes_on_at_its_progress() -> None:
     assert again.expected == progress.offsets
     again.feed([_clock(progress.offsets[GPU_SAMPLES] + 1)])
     assert again.gaps[GPU_SAMPLES].expected == progress.offsets[GPU_SAMPLES]
+
+
+def test_pointer_says_how_far_the_partition_was_read() -> None:
+    """A saved progress names the place that was reached, and one saved while reading again never an earlier place."""
+    lane = _lane()
+    lane.feed([_clock(offset, topic) for topic in INPUT_TOPICS for offset in range(6)])
+    saved = lane.unsaved()
+    assert saved is not None
+    assert lane.note_saved(saved, [1]).reached == dict.fromkeys(INPUT_TOPICS, 6)
+    again = open_lane(0, 2, SETTINGS, "id", saved.progress, {GPU_SAMPLES: 9, POD_EVENTS: 2})
+    assert again.reread_left() == 9 - saved.progress.offsets[GPU_SAMPLES] + max(0, 2 - again.expected[POD_EVENTS])
+    again.feed([_clock(saved.progress.offsets[GPU_SAMPLES])])
+    following = again.unsaved()
+    assert following is not None
+    assert again.note_saved(following, [2]).reached[GPU_SAMPLES] == 9
+
+
+def test_lane_that_took_nothing_saves_nothing() -> None:
+    """A lane opened before its first message leaves the progress that it goes on from as it is."""
+    lane = _lane()
+    lane.feed([_clock(offset, topic) for topic in INPUT_TOPICS for offset in range(6)])
+    progress = lane.meter.progress()
+    assert progress is not None
+    again = _lane(progress)
+    assert again.unsaved() is None
+    again.feed([_clock(progress.offsets[GPU_SAMPLES])])
+    assert again.unsaved() is not None
