@@ -206,15 +206,16 @@ class Worker:
             )
 
     def _look(self) -> None:
-        """Notes how things stand, for scrapes and probes."""
+        """Notes how things stand, for scrapes and probes; who reads that it is ready finds figures that say so too."""
         there = self._shell.is_member and self._shell.reaches_group
-        self._not_ready = not_ready(self._lanes, self._shell.assigned() if there else None)
-        now_s = monotonic_s()
-        if self._settings.metrics_port and now_s - self._figures_at_s >= _FIGURES_S:
+        reasons, now_s = not_ready(self._lanes, self._shell.assigned() if there else None), monotonic_s()
+        turns = bool(reasons) != bool(self._not_ready)
+        if self._settings.metrics_port and (turns or now_s - self._figures_at_s >= _FIGURES_S):
             self._figures_at_s = now_s
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
             at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._buffer))
             self._values = self._figures.values(self._lanes.values(), at)
+        self._not_ready = reasons
 
     def _health(self) -> Health:
         return judge("worker", monotonic_s() - self._turned_s, self._not_ready, self._settings.health_s)
