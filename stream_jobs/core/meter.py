@@ -119,7 +119,9 @@ class PartitionMeter:
             return None
         carry = usable[-1]
         self._checkpoints = self._checkpoints[self._checkpoints.index(carry) :]
-        carry.closed_to_us = sorted((n.cluster, n.node, n.closed_to_us) for n in self._nodes() if n.started)
+        # A node that a re-read has not met again yet stays closed as far as it was.
+        closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
+        carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
         carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
