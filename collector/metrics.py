@@ -16,7 +16,7 @@ OUTCOMES = ("acknowledged", "dropped", "failed")
 
 
 class AgentMetrics:
-    """Numbers of one agent; `messages` gives the number of messages with an outcome."""
+    """Numbers of one agent; `messages` gives the outlet's counts by name."""
 
     def __init__(self, messages: Callable[[str], int] = lambda outcome: 0) -> None:
         self.readings = 0
@@ -55,5 +55,10 @@ class AgentMetrics:
         for outcome in OUTCOMES:
             messages.add_metric([outcome], self._messages(outcome))
         yield messages
+        yield CounterMetricFamily("gpumeter_spool_gaps", "Gaps told where messages were lost", self._messages("gaps"))
+        yield CounterMetricFamily("gpumeter_spool_faults", "Times the disk failed", self._messages("faults"))
+        yield CounterMetricFamily("gpumeter_spool_syncs", "Times the spool was synced", self._messages("syncs"))
+        yield GaugeMetricFamily("gpumeter_spool_bytes", "Bytes in the spool", self._messages("held_bytes"))
+        yield GaugeMetricFamily("gpumeter_spool_on_disk", "0 where only memory holds", self._messages("on_disk"))
         yield GaugeMetricFamily("gpumeter_grants_known", "1 where the kubelet answered last", int(self.grants_known))
         yield GaugeMetricFamily("gpumeter_driver_ready", "1 where the driver answered last", int(self.driver_ready))
