@@ -24,14 +24,14 @@ from .clock import Clock, Deadline
 from .errors import Kept, Retry
 from .publish import ACKNOWLEDGED, AGAIN, NEVER, Done
 from .spool_backlog import Backlog
-from .spool_records import Mark, Stream
+from .spool_records import Mark, Stream, numbered
 from .spool_store import Place
 
 logger = logging.getLogger(__name__)
 RESEND_S = 1.0
 FLIGHT_BYTES, FLIGHT_MESSAGES = 1 << 20, 256
 """What is handed to the producer at a time; the rest waits on disk."""
-KEPT_STREAMS = 16
+KEPT_STREAMS = 4
 
 
 class Carrier(Protocol):
@@ -82,7 +82,9 @@ class Spool:
         self._handed: dict[Stream, Mark] = {}
         self._told: dict[Stream, Mark] = {}
         self._resend: Deadline | None = None
+        self._leaving: dict[Stream, int] = {}
         self._backlog = Backlog(path, limit_bytes, memory_bytes, self._opened)
+        self._backlog.open()
 
     @property
     def acknowledged(self) -> int:
@@ -153,9 +155,14 @@ class Spool:
             raise Retry(f"{text} within {timeout_s:g} s; some are not safe on disk")
         raise Kept(f"{text} within {timeout_s:g} s; they lie on disk and go first next time")
 
+    def close(self) -> None:
+        """Gives the directory back; writes nothing, so what is on disk is what a kill would leave."""
+        self._backlog.close()
+
     def _opened(self, told: list[Mark]) -> None:
         known = {mark.stream: mark for mark in told}
         self._told, self._handed = known | self._told, known | self._handed
+        self._forget_finished_streams()
 
     def _hand_over(self) -> None:
         """Hands to the producer what has room in flight, in order."""
@@ -171,7 +178,7 @@ class Spool:
             self._reach(coming.reached)
             if coming.mark is not None:
                 if coming.mark.seq > 1:
-                    self._reach([_numbered(coming.mark, coming.mark.seq - 1)])
+                    self._reach([numbered(coming.mark, coming.mark.seq - 1)])
                 self._send(_Flight(coming.mark, coming.payload, coming.place))
             elif self._backlog.is_empty:
                 break
@@ -191,7 +198,7 @@ class Spool:
 
     def _reach(self, marks: Iterable[Mark]) -> None:
         """Tells, as gaps, what was not handed over of the streams up to these marks."""
-        for mark in marks:
+        for mark in sorted(marks, key=lambda mark: mark.at_us):
             known = self._handed.get(mark.stream)
             first = known.seq + 1 if known else 1
             if mark.seq >= first:
@@ -232,18 +239,22 @@ class Spool:
             self._told[flight.mark.stream] = flight.mark
             place, moved = flight.place or place, True
         if moved:
-            self._forget_old_streams()
+            self._forget_finished_streams()
         if place is not None:
             self._backlog.acknowledge(place, self._told.values())
 
-    def _forget_old_streams(self) -> None:
-        """Drops the longest finished streams beyond some; a stream with anything left to tell stays."""
-        for stream in list(self._told)[:-KEPT_STREAMS]:
-            written = self._backlog.written.get(stream)
-            if written is None or self._told[stream].seq >= written.seq:
-                for known in (self._told, self._handed, self._backlog.written):
-                    known.pop(stream, None)
+    def _forget_finished_streams(self) -> None:
+        """Lets go of streams of which all is told, but for the newest; new files no longer begin with them.
 
-
-def _numbered(mark: Mark, seq: int) -> Mark:
-    return msgspec.structs.replace(mark, headers=msgspec.structs.replace(mark.headers, seq=seq))
+        They are remembered as told until the last file that does is gone, lest they be told as lost from it.
+        """
+        written = self._backlog.written
+        oldest, newest = self._backlog.numbers
+        for stream in list(written)[:-KEPT_STREAMS]:
+            if stream in self._told and self._told[stream].seq >= written[stream].seq:
+                del written[stream]
+                self._leaving[stream] = newest
+        for stream in [stream for stream, number in self._leaving.items() if number < oldest]:
+            del self._leaving[stream]
+            self._told.pop(stream, None)
+            self._handed.pop(stream, None)

@@ -45,7 +45,6 @@ class Backlog:
         self._disk_retry: Deadline | None = None
         self._disk_full = False
         self._syncer = Syncer()
-        self._disk_ready()
 
     @property
     def held_bytes(self) -> int:
@@ -72,6 +71,15 @@ class Backlog:
         """Times that files were synced."""
         return self._syncer.syncs
 
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Numbers of the oldest and newest file on disk; (1, 0) without one."""
+        return self._store.numbers if self._store is not None else (1, 0)
+
+    def open(self) -> None:
+        """Opens the disk, where there is one."""
+        self._disk_ready()
+
     def put(self, mark: Mark, payload: bytes) -> None:
         """Takes the newest message."""
         self._memory.append((mark, payload))
@@ -90,7 +98,7 @@ class Backlog:
             if found is not None:
                 frame, after = found
                 if frame.mark is None or frame.payload is None:
-                    return Next(frame.marks or ())
+                    return Next(frame.marks or ([frame.mark] if frame.mark else ()))
                 return Next((), frame.mark, frame.payload, after)
         reached = list(self.written.values())
         if not self._memory:
@@ -133,6 +141,12 @@ class Backlog:
             self._fault(error)
             return False
         return True
+
+    def close(self) -> None:
+        """Gives the directory back; writes nothing."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     def _disk_ready(self) -> bool:
         """Whether the disk is to be tried now; opens it where it is not open."""

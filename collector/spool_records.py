@@ -42,6 +42,11 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
         return self.headers.seq
 
 
+def numbered(mark: Mark, seq: int) -> Mark:
+    """The mark with another number."""
+    return msgspec.structs.replace(mark, headers=msgspec.structs.replace(mark.headers, seq=seq))
+
+
 class Frame(NamedTuple):
     """What stands at a place of a file: a message, or the marks that a file begins with; `end` is where it ends."""
 

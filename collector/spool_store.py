@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .spool_records import Frame, Mark, Stream, encode_marks, encode_message, read_frame
+from .spool_records import Frame, Mark, Stream, encode_marks, encode_message, numbered, read_frame
 
 logger = logging.getLogger(__name__)
 SEGMENT_BYTES, SEGMENTS = 1 << 20, 16
@@ -79,12 +79,20 @@ class Store:
         """Bytes of all files with messages."""
         return sum(self._sizes.values())
 
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Numbers of the oldest and the newest file; of the last one there was, where there is none."""
+        return min(self._sizes, default=self._progress.segment + 1), max(self._sizes, default=self._progress.segment)
+
     def append(self, mark: Mark, payload: bytes, before: Iterable[Mark]) -> None:
         """Puts a message at the end; `before` are the streams' last ones, for a file that begins here."""
         frame = encode_message(mark, payload)
         newest = max(self._sizes, default=0)
         if self._active is None or self._sizes[newest] + len(frame) > self._segment_bytes:
-            newest = self._begin(max(newest, self._progress.segment) + 1, encode_marks(list(before)))
+            known = {one.stream: one for one in before}
+            # A stream that begins here is named too, so that it is known even if its first message is not readable.
+            known.setdefault(mark.stream, numbered(mark, mark.seq - 1))
+            newest = self._begin(max(newest, self._progress.segment) + 1, encode_marks(list(known.values())))
         while self.held_bytes + len(frame) > self._limit_bytes and self.drop_oldest():
             pass
         self._write(newest, frame)
@@ -206,8 +214,11 @@ class Store:
             if frames and frames[0].marks is not None:
                 break
         if torn and marks:
-            newest = max(marks.values(), key=lambda mark: mark.at_us).stream[1:]
-            marks = {stream: _one_more(m) if stream[1:] == newest else m for stream, m in marks.items()}
+            newest = max(marks.values(), key=lambda mark: mark.at_us)
+            for topic in {mark.topic for mark in marks.values()}:
+                stream = (topic, *newest.stream[1:])
+                mark = marks.get(stream) or msgspec.structs.replace(numbered(newest, 0), topic=topic)
+                marks[stream] = numbered(mark, mark.seq + 1)
         return marks
 
     def _frames(self, number: int) -> Iterable[Frame]:
@@ -268,7 +279,3 @@ class Store:
 
     def _file(self, number: int) -> Path:
         return self._path / f"{number:012d}.spool"
-
-
-def _one_more(mark: Mark) -> Mark:
-    return msgspec.structs.replace(mark, headers=msgspec.structs.replace(mark.headers, seq=mark.seq + 1))

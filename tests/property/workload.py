@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from schemas.clock import ClockRecord, encode_clock
+from schemas.gaps import Gap, encode_gap
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
@@ -155,6 +156,18 @@ def _node(rng, log, number, end, late):
         headers = Headers(
             record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1
         )
+        if rng.random() < 0.04:
+            topic = rng.choice([GPU_SAMPLES, POD_MAPPINGS])
+            gap = Gap(
+                epoch_us=epoch, first_seq=seq, last_seq=seq, start_us=t0 - rng.choice([0, 90]) * SECOND, end_us=t1
+            )
+            told = Headers(record="gap", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq)
+            for _ in range(rng.choice([1, 1, 2])):
+                log.add(topic, arrival + (delay + rng.random() * 200 * late) * SECOND, told, encode_gap(gap))
+            if topic == GPU_SAMPLES:
+                seq += 1
+                clock += step
+                continue
         log.add(GPU_SAMPLES, arrival + delay * SECOND, headers, payload)
         if rng.random() < 0.06:
             log.add(GPU_SAMPLES, arrival + (delay + rng.random() * 60) * SECOND, headers, payload)
