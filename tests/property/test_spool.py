@@ -72,7 +72,7 @@ def test_the_oldest_are_dropped_and_told(seed):
 @settings(max_examples=80, deadline=None)
 @given(SEEDS, st.booleans())
 def test_damage_costs_what_was_damaged_and_is_told(seed, cut):
-    """A torn last record or a flipped bit, in messages or in the position, after each kill: the rest arrives whole."""
+    """A torn last record at kills, or a bit flipped once in messages or in the position: the rest arrives whole."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "spool")
@@ -81,7 +81,7 @@ def test_damage_costs_what_was_damaged_and_is_told(seed, cut):
         def harm():
             nonlocal harms
             files = _files(path)
-            if not files:
+            if not files or (harms and not cut) or rng.random() < 0.3:
                 return
             harms += 1
             if cut:
