@@ -28,8 +28,11 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_spool_syncs_nothing_while_nothing_is_behind(tmp_path: Path, synced: list[str]) -> None:
+def test_spool_syncs_nothing_while_nothing_is_behind(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Messages that are acknowledged at the next poll cost no sync, and their files are removed."""
+    monkeypatch.setattr(spool_sync, "SYNC_S", 0)
     sender = Sender(tmp_path, Broker(), limit_bytes=160_000)
     for _ in range(300):
         sender.send(2000)
