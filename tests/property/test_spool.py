@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector import spool_backlog, spool_store
+from collector import spool, spool_backlog, spool_store
 from tests.spool_rig import TOPICS, Broker, Sender
 
 SEEDS = st.integers(0, 1_000_000)
@@ -131,6 +131,7 @@ def test_a_full_disk_stops_nothing(seed):
         disk = FullDisk(Path(folder, "spool"), 1 << 30)
         patch.setattr(spool_store, "os", disk)
         patch.setattr(spool_backlog, "DISK_RETRY_S", 0)
+        patch.setattr(spool, "FLIGHT_MESSAGES", 4)
         sender = Sender(Path(folder, "spool"), Broker(), limit_bytes=400_000, memory=20_000)
         for _ in range(8):
             disk.capacity = rng.choice([0, 5_000, 30_000, 60_000, 1 << 30])
