@@ -46,7 +46,7 @@ def _spool(settings: AgentSettings, clock: Clock) -> Spool:
         settings.cluster,
         settings.bootstrap_servers,
         options=settings.kafka_options,
-        queue_bytes=4 * FLIGHT_BYTES,
+        queue_bytes=8 * FLIGHT_BYTES,
         client_id=f"gpumeter-{settings.node}",
     )
     path = Path(settings.spool_path) if settings.spool_path else None

@@ -29,7 +29,7 @@ from .spool_store import Place
 
 logger = logging.getLogger(__name__)
 RESEND_S = 1.0
-FLIGHT_BYTES, FLIGHT_MESSAGES = 1 << 20, 256
+FLIGHT_BYTES, FLIGHT_MESSAGES = 256 << 10, 64
 """What is handed to the producer at a time; the rest waits on disk."""
 KEPT_STREAMS = 4
 
