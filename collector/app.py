@@ -2,6 +2,7 @@
 
 import logging
 from functools import partial
+from pathlib import Path
 
 from .agent import Agent, Sources
 from .clock import Clock
@@ -15,12 +16,13 @@ from .procfs import INIT_PID_NAMESPACE, ProcFs
 from .publish import Outlet, Publisher
 from .roster import Roster
 from .settings import AgentSettings, leave_mps_enumeration, shown
+from .spool import FLIGHT_BYTES, Spool
 
 logger = logging.getLogger(__name__)
 
 
 def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = None) -> Agent:
-    """The agent of one node, with a producer of its own where no outlet is given; Stop where it must not run."""
+    """The agent of one node, with a spool of its own where no outlet is given; Stop where it must not run."""
     logger.info("settings %s", shown(settings))
     proc = ProcFs(settings.proc_path)
     _check_pid_namespace(proc, settings)
@@ -33,16 +35,22 @@ def build_agent(settings: AgentSettings, clock: Clock, outlet: Outlet | None = N
         Grants(kubelet, partial(socket_identity, settings.kubelet_socket), settings.grants_period_us),
         proc.boot_id(),
     )
-    publisher = outlet or Publisher(
+    outlet = outlet or _spool(settings, clock)
+    metrics = AgentMetrics(outlet if isinstance(outlet, Spool) else None)
+    serve_agent(settings.metrics_address, settings.metrics_port, metrics, clock)
+    return Agent(settings, clock, sources, outlet, metrics)
+
+
+def _spool(settings: AgentSettings, clock: Clock) -> Spool:
+    publisher = Publisher(
         settings.cluster,
         settings.bootstrap_servers,
         options=settings.kafka_options,
-        queue_bytes=settings.queue_bytes,
+        queue_bytes=8 * FLIGHT_BYTES,
         client_id=f"gpumeter-{settings.node}",
     )
-    metrics = AgentMetrics(publisher if isinstance(publisher, Publisher) else None)
-    serve_agent(settings.metrics_address, settings.metrics_port, metrics, clock)
-    return Agent(settings, clock, sources, publisher, metrics)
+    path = Path(settings.spool_path) if settings.spool_path else None
+    return Spool(publisher, clock, path, limit_bytes=settings.spool_bytes, memory_bytes=settings.queue_bytes)
 
 
 def _check_pid_namespace(proc: ProcFs, settings: AgentSettings) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from .app import build_agent
 from .clock import SystemClock
-from .errors import Retry, SettingsError, Stop
+from .errors import Kept, Retry, SettingsError, Stop
 from .publish import Outlet
 from .settings import HELP, PREFIX, AgentSettings, agent_settings, shown
 
@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         sys.stderr.write(f"gpumeter-collector: {error}\n")
         return EXIT_SETTINGS
+    except Kept as error:
+        logging.getLogger(__name__).warning("%s", error)
+        return 0
     except Retry as error:
         sys.stderr.write(f"gpumeter-collector: {error}\n")
         return EXIT_OUTSIDE

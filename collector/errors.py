@@ -9,6 +9,10 @@ class Retry(Exception):
     """Something outside is away (broker, kubelet, API server, driver not loaded): the same call may succeed later."""
 
 
+class Kept(Retry):
+    """The broker is away, and everything unsent lies in the spool on disk: the next process sends it first."""
+
+
 class Stop(Exception):
     """The process must end and be started anew; `exit_code` is 3 where an outside service is at fault, 4 else."""
 

@@ -37,21 +37,58 @@ COLLECTOR_METRICS = (
     Metric(f"{_C}driver_answers_total", COUNTER, "Calls that did not answer 0", ("call", "code")),
     Metric(f"{_C}refused_rows_total", COUNTER, "Rows of the driver that cannot be true"),
     Metric(f"{_C}snapshots_total", COUNTER, "Snapshots of who is who"),
+    Metric(f"{_C}spool_gaps_total", COUNTER, "Gaps told where messages were lost"),
+    Metric(f"{_C}spool_faults_total", COUNTER, "Times that the spool's disk failed"),
+    Metric(f"{_C}spool_syncs_total", COUNTER, "Times that the spool was synced"),
+    Metric(f"{_C}spool_bytes", GAUGE, "Bytes in the spool, on disk and in memory"),
+    Metric(f"{_C}spool_on_disk", GAUGE, "0 where messages wait in memory only"),
     Metric(f"{_C}grants_known", GAUGE, "1 where the kubelet answered last"),
     Metric(f"{_C}driver_ready", GAUGE, "1 where the driver answered last"),
 )
 
 
 class Sender(Protocol):
-    """What the numbers need of the producer (publish.Publisher)."""
+    """What the numbers need of a producer (publish.Publisher, spool.Spool)."""
 
-    acknowledged: int
-    dropped: int
-    failed: int
+    @property
+    def acknowledged(self) -> int:
+        """Messages that the broker has."""
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were lost here."""
+
+    @property
+    def failed(self) -> int:
+        """Times that the broker refused a message."""
 
     @property
     def waiting(self) -> int:
         """Messages not acknowledged yet."""
+
+
+class Holder(Sender, Protocol):
+    """A sender that holds what the broker has not (spool.Spool)."""
+
+    @property
+    def gaps(self) -> int:
+        """Gaps told."""
+
+    @property
+    def faults(self) -> int:
+        """Times that the disk failed."""
+
+    @property
+    def syncs(self) -> int:
+        """Times that files were synced."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes on disk and in memory."""
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether messages go to disk."""
 
 
 class Delivery:
@@ -93,7 +130,7 @@ class Delivery:
 class AgentMetrics:
     """Numbers of one agent."""
 
-    def __init__(self, sender: Sender | None = None) -> None:
+    def __init__(self, sender: Holder | None = None) -> None:
         self.readings = 0
         self.reading_us = 0
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -102,7 +139,7 @@ class AgentMetrics:
         self.grants_known = False
         self.driver_ready = False
         self._turned_us: int | None = None
-        self._delivery = Delivery(sender)
+        self._spool, self._delivery = sender, Delivery(sender)
 
     def turned(self, now_us: int) -> None:
         """Notes a turn of the loop, boot-time clock."""
@@ -113,6 +150,7 @@ class AgentMetrics:
         """The numbers as the table names them."""
         return {
             **self._delivery.values(),
+            **self._spool_values(),
             f"{_C}readings_total": {(): self.readings},
             f"{_C}reading_seconds_total": {(): self.reading_us / 1e6},
             f"{_C}driver_answers_total": {(call, str(code)): n for (call, code), n in list(self.answers.items())},
@@ -121,6 +159,18 @@ class AgentMetrics:
             f"{_C}grants_known": {(): int(self.grants_known)},
             f"{_C}driver_ready": {(): int(self.driver_ready)},
         }
+
+    def _spool_values(self) -> Values:
+        if self._spool is None:
+            return {}
+        numbers = {
+            "spool_gaps_total": self._spool.gaps,
+            "spool_faults_total": self._spool.faults,
+            "spool_syncs_total": self._spool.syncs,
+            "spool_bytes": self._spool.held_bytes,
+            "spool_on_disk": int(self._spool.on_disk),
+        }
+        return {f"{_C}{name}": {(): number} for name, number in numbers.items()}
 
     def health(self, now_us: int) -> Health:
         """Ready once the driver answers, a reading was taken and the broker acknowledges."""

@@ -10,7 +10,8 @@ and, on a real broker, tests/integration/test_agent_on_kafka.py.
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -20,6 +21,11 @@ from schemas.ids import message_key, partition_of
 
 from .clock import Deadline
 from .errors import Retry
+
+ACKNOWLEDGED, AGAIN, NEVER = "acknowledged", "again", "never"
+"""What becomes of a message: it is in the log; it is not, and may be sent again; no broker will ever take it."""
+Done = Callable[[str], None]
+_HOPELESS = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD})
 
 logger = logging.getLogger(__name__)
 METADATA_TIMEOUT_S = 5.0
@@ -40,9 +46,11 @@ class Outlet(Protocol):
 
 class _Waiting(NamedTuple):
     topic: str
+    cluster: str
     node: str
     headers: list[tuple[str, bytes]]
     payload: bytes
+    done: Done | None = None
 
 
 class Publisher:
@@ -93,15 +101,17 @@ class Publisher:
 
     def produce(self, topic: str, node: str, headers: Headers, payload: bytes) -> bool:
         """Queue a message of a node on the node's partition; False where it was dropped because the queue is full."""
-        self._drain()
-        message = _Waiting(topic, node, encode_headers(headers), payload)
-        if self._waiting or topic not in self._counts:
-            return self._wait(message)
-        return self._hand_over(message)
+        return self._take(_Waiting(topic, self.cluster, node, encode_headers(headers), payload))
+
+    def offer(self, topic: str, headers: Headers, payload: bytes, done: Done) -> None:
+        """Queue a message of the node that its headers name; `done` is told its outcome, now or in a later call."""
+        message = _Waiting(topic, headers.cluster, headers.node, encode_headers(headers), payload, done)
+        if not self._take(message):
+            done(AGAIN)
 
     def produce_to(self, topic: str, partition: int, key: bytes, headers: Headers, payload: bytes) -> bool:
         """Queue a message on a given partition (clock records go to every one); False where it was dropped."""
-        return self._enqueue(topic, partition, key, encode_headers(headers), payload)
+        return self._enqueue(partition, key, _Waiting(topic, self.cluster, "", encode_headers(headers), payload))
 
     def partition_count(self, topic: str, timeout_s: float = 0) -> int | None:
         """Partitions of a topic; waits for the broker's answer at most `timeout_s`, None where it is not known yet."""
@@ -125,17 +135,27 @@ class Publisher:
         while self._waiting and deadline.left_s:
             self.partition_count(self._waiting[0].topic, deadline.left_s)
             self._drain()
-        left = self._producer.flush(deadline.left_s) + len(self._waiting)
+        left = self.wait(deadline.left_s)
         if left:
             raise Retry(f"{left} messages not acknowledged by {self._servers} within {timeout_s:g} s; they stay queued")
         told, self._failed_told = self._failed_told, self.failed
         if self.failed > told:
             raise Retry(f"{self.failed - told} messages refused by {self._servers}; the log has the reasons")
 
+    def wait(self, timeout_s: float) -> int:
+        """Serve acknowledgements for so long, or until all is acknowledged; how many messages are not."""
+        return self._producer.flush(timeout_s) + len(self._waiting)
+
+    def _take(self, message: _Waiting) -> bool:
+        self._drain()
+        if self._waiting or message.topic not in self._counts:
+            return self._wait(message)
+        return self._hand_over(message)
+
     def _wait(self, message: _Waiting) -> bool:
         self._ask(message.topic)
         if self._waiting_bytes + len(message.payload) > self._queue_bytes:
-            self.dropped += 1
+            self.dropped += message.done is None
             return False
         self._waiting.append(message)
         self._waiting_bytes += len(message.payload)
@@ -145,40 +165,45 @@ class Publisher:
         while self._waiting and self._waiting[0].topic in self._counts:
             message = self._waiting.popleft()
             self._waiting_bytes -= len(message.payload)
-            self._hand_over(message)
+            if not self._hand_over(message) and message.done is not None:
+                message.done(AGAIN)
         if self._waiting:
             self._ask(self._waiting[0].topic)
 
     def _hand_over(self, message: _Waiting) -> bool:
-        partition = partition_of(self.cluster, message.node, self._counts[message.topic])
-        key = message_key(self.cluster, message.node)
-        return self._enqueue(message.topic, partition, key, message.headers, message.payload)
+        partition = partition_of(message.cluster, message.node, self._counts[message.topic])
+        return self._enqueue(partition, message_key(message.cluster, message.node), message)
 
-    def _enqueue(
-        self, topic: str, partition: int, key: bytes, headers: list[tuple[str, bytes]], payload: bytes
-    ) -> bool:
+    def _enqueue(self, partition: int, key: bytes, message: _Waiting) -> bool:
+        """Hands a message to librdkafka; False where it has no room. One that is too large is refused for good."""
+        topic, payload = message.topic, message.payload
+        told = partial(self._delivered, message.done)
         try:
             self._producer.produce(
-                topic, payload, key=key, partition=partition, headers=list(headers), on_delivery=self._delivered
+                topic, payload, key=key, partition=partition, headers=list(message.headers), on_delivery=told
             )
         except BufferError:
-            self.dropped += 1
+            self.dropped += message.done is None
             return False
         except KafkaException as error:
             if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                 raise
             # Sent again it would be refused again, so it must not end the process that then starts with it anew.
             logger.error("message of %d bytes for %s is larger than Kafka takes: dropped", len(payload), topic)
-            self.dropped += 1
-            return False
+            if message.done is None:
+                self.dropped += 1
+                return False
+            message.done(NEVER)
         return True
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, done: Done | None, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acknowledged += 1
-            return
-        self.failed += 1
-        logger.error("message for %s [%s] refused for good: %s", message.topic(), message.partition(), error)
+        else:
+            self.failed += 1
+            logger.error("message for %s [%s] refused: %s", message.topic(), message.partition(), error)
+        if done is not None:
+            done(ACKNOWLEDGED if error is None else NEVER if error.code() in _HOPELESS else AGAIN)
 
     def _ask(self, topic: str) -> None:
         """Ask the broker for a partition count beside the caller: one thread at a time, gone when answered."""

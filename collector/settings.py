@@ -38,6 +38,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_period_us: Period = 60_000_000
     flush_period_us: NotNegative = 0
     queue_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 16 << 20
+    spool_path: str = "/var/lib/gpumeter/spool"
+    spool_bytes: Annotated[int, msgspec.Meta(ge=16 << 20)] = 256 << 20
     flush_timeout_us: Period = 30_000_000
     driver_wait_us: Period = 600_000_000
     metrics_port: Port = 0
@@ -59,7 +61,9 @@ HELP = {
     "grants_period_us": "how often the kubelet is asked who holds what",
     "snapshot_period_us": "longest time without a new snapshot",
     "flush_period_us": "readings of so long go into one message; 0: each at once",
-    "queue_bytes": "unsent messages kept while the broker is away; what comes on top is dropped and counted",
+    "queue_bytes": "unsent messages kept in memory where the spool's disk cannot be written",
+    "spool_path": "directory of unsent messages, this agent's alone; empty: memory only",
+    "spool_bytes": "bound of the spool; then the oldest are dropped, and told downstream as a gap",
     "flush_timeout_us": "longest wait for acknowledgements at the end",
     "driver_wait_us": "how long a driver that is not loaded is waited for before the process ends",
     "metrics_port": "port of /metrics, /healthz and /readyz; 0: none",

@@ -12,6 +12,7 @@ from .limits import Name, Number
 
 READING = "reading"
 SNAPSHOT = "snapshot"
+GAP = "gap"
 POD_EVENT = "pod"
 NODE_EVENT = "node"
 CLOCK = "clock"

@@ -75,6 +75,7 @@ def _run_agent(
         "GPUMETER_PROC_PATH": str(files.proc_path),
         "GPUMETER_CGROUP_PATH": str(files.cgroup_path),
         "GPUMETER_KUBELET_SOCKET": str(files.root / "kubelet.sock"),
+        "GPUMETER_SPOOL_PATH": str(folder / "spool"),
         "GPUMETER_METRICS_PORT": str(metrics_port),
     }
     figures = _measure_process(folder, _environment(folder) | settings, seconds)

@@ -73,7 +73,7 @@ class ReplayLibrary:
 
     def _processes(self, handle: int, rows_at: int, count_at: int, since: int) -> int:
         times = _times(since)
-        pids = self._gpus[handle - 1].pids
+        pids = self._gpus[handle - 1].pids if times else []
         rows = [struct.pack("=I4xQIIII", pid, times[-1 - n % len(times)], 6, 3, 0, 0) for n, pid in enumerate(pids)]
         return _rows(count_at, rows_at, b"".join(rows), len(rows))
 

@@ -99,6 +99,7 @@ def run_node(node: SimulatedNode, link: PipeLink, agent_of: AgentOf, *, live: bo
         "kubelet_socket": str(node.socket),
         "cluster": node.cluster.name,
         "node": node.node.name,
+        "spool_path": "",
     }
     agent = agent_of(clock, where)
     if isinstance(clock, LockstepClock):

@@ -31,6 +31,8 @@ class NodeCarry(msgspec.Struct):
     """(window start, cut) of windows that are cut and were not closed."""
     device_lists: list[tuple[int, int, list[tuple[str, str]]]]
     """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
+    gaps: list[tuple[int, int, int]] = []
+    """(offset, start, end) of the spool gaps that open windows may touch."""
 
 
 class ClusterCarry(msgspec.Struct):

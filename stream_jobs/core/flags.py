@@ -39,6 +39,8 @@ def gpu_flags(batch: Batch, m: Measures) -> list[list[str]]:
             flags[g].add("duplicate_collector")
         if g in m.over_reported:
             flags[g].add("over_report")
+        if gpu.window.spool_gap:
+            flags[g].add("spool_gap")
         if not gpu.grants_known:
             flags[g].add("grant_unknown")
         if any(sum(count for _, count in s.held) > s.slots for s in gpu.segments):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from schemas import headers as h
 from schemas.clock import decode_clock
+from schemas.gaps import decode_gap
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import decode_node, decode_pod
 from schemas.snapshots import decode_snapshot
@@ -25,12 +26,12 @@ from .figures import meter_figures
 from .identity import Directory
 from .node import NodeState
 from .settings import MeterSettings, Source
-from .window import NodeWindow
+from .window import NodeWindow, SeenGap
 
 MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
     "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "late_us", "clocks_ignored",
-    "windows", "rows", "violations", "clusters_forgotten",
+    "windows", "rows", "violations", "clusters_forgotten", "gaps",
 )  # fmt: skip
 
 
@@ -149,7 +150,8 @@ class PartitionMeter:
         if isinstance(reading, DecodeError):
             raise reading
         if reading is not None:
-            self._refuse_far_future(reading[0], record.append_us)
+            read_us = max(int(reading[0][name].max(initial=0)) for name in ("read_us", "span_end_us"))
+            self._refuse_far_future(headers.record, read_us, record.append_us)
             became = cluster.take_reading(headers, record.offset, reading)
             self.counts[f"readings_{became}"] += 1
             if became == "late":
@@ -160,6 +162,11 @@ class PartitionMeter:
             return cluster.node(headers.node).take_snapshot(
                 record.offset, (headers.boot_id, headers.epoch_us), snapshot
             )
+        if topic in (GPU_SAMPLES, POD_MAPPINGS) and headers.record == h.GAP:
+            gap = decode_gap(record.payload)
+            self._refuse_far_future(headers.record, gap.end_us, record.append_us)
+            self.counts["gaps"] += 1
+            return cluster.node(headers.node).take_gap(topic, SeenGap(record.offset, gap.start_us, gap.end_us))
         if topic == POD_EVENTS and headers.record == h.POD_EVENT:
             cluster.node(headers.node).pods.append((record.offset, decode_pod(record.payload)))
             return None
@@ -186,13 +193,12 @@ class PartitionMeter:
             clusters = [c.carry() for c in self._clusters.values()]
             self._checkpoints.append(Carry(self.position[GPU_SAMPLES], clusters, []))
 
-    def _refuse_far_future(self, device: Columns, append_us: int) -> None:
+    def _refuse_far_future(self, record: str, read_us: int, append_us: int) -> None:
         """Refuses what no window would see for days: it would be held, and progress would wait for it all the while."""
-        read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
         ahead_us = 0 if self.settings.simulated_time else read_us - append_us
         if ahead_us > self.settings.reading_ahead_us:
             raise ValueError(
-                f"reading at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
+                f"{record} at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
                 f"({append_us} us), at most {self.settings.reading_ahead_us // 1_000_000} s: is the node's clock wrong?"
             )
 

@@ -7,6 +7,7 @@ above a cut is not seen by that cut's window.
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+from schemas.names import GPU_SAMPLES
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 from stream_jobs.decode import Reading
@@ -14,7 +15,7 @@ from stream_jobs.decode import Reading
 from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .settings import MeterSettings
-from .window import DeviceFacts, NodeWindow, SeenSnapshot, SenderKey
+from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class NodeState:
     cuts: dict[int, int] = field(default_factory=dict)
     device_lists: list[DeviceList] = field(default_factory=list)
     buffered: list[Buffered] = field(default_factory=list)
+    sample_gaps: list[SeenGap] = field(default_factory=list)
+    mapping_gaps: list[SeenGap] = field(default_factory=list)
     snapshots: list[SeenSnapshot] = field(default_factory=list)
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
@@ -149,6 +152,11 @@ class NodeState:
             pods=[newest[uid] for uid in sorted(newest)],
             node_record=max(visible, key=lambda v: v[:2])[2] if visible else None,
             boots=self.boots,
+            spool_gap=any(
+                floor <= g.offset < cut and g.start_us < end_us and g.end_us >= start_us
+                for gaps, floor, cut in ((self.sample_gaps, 0, cuts[0]), (self.mapping_gaps, floors[0], cuts[1]))
+                for g in gaps
+            ),
         )
 
     def is_absent(self, window: NodeWindow) -> bool:
@@ -170,9 +178,18 @@ class NodeState:
             snapshot = Snapshot(**(fields | {"grants": shared}))
         self.snapshots.append(SeenSnapshot(offset, sender, snapshot))
 
+    def take_gap(self, topic: str, gap: SeenGap) -> None:
+        """Keeps a gap for the windows it touches; one of readings before the node's first has none to touch."""
+        if topic != GPU_SAMPLES:
+            self.mapping_gaps.append(gap)
+        elif self.started and not any(g.start_us <= gap.start_us and gap.end_us <= g.end_us for g in self.sample_gaps):
+            self.sample_gaps.append(gap)
+
     def forget(self, mappings_floor: int, events_floor: int) -> None:
         """Drops what no open window can see any more."""
         self.buffered = [b for b in self.buffered if b.end_us > self.closed_to_us]
+        self.sample_gaps = [g for g in self.sample_gaps if g.end_us >= self.closed_to_us]
+        self.mapping_gaps = [g for g in self.mapping_gaps if g.offset >= mappings_floor]
         below = min(self.cuts.values(), default=None)
         old = [
             i
@@ -198,6 +215,7 @@ class NodeState:
             cut_to_us=self.cut_to_us,
             cuts=list(self.cuts.items()),
             device_lists=self._distinct_lists(),
+            gaps=[(g.offset, g.start_us, g.end_us) for g in self.sample_gaps],
         )
 
     def restore(self, carry: NodeCarry, closed_to_us: int) -> None:
@@ -206,6 +224,7 @@ class NodeState:
         self.boots, self.asserting, self.watermark_us = list(carry.boots), carry.asserting, carry.watermark_us
         self.cut_to_us, self.closed_to_us, self.started = carry.cut_to_us, closed_to_us, True
         self.cuts = {w: cut for w, cut in carry.cuts if w >= closed_to_us}
+        self.sample_gaps = [SeenGap(*gap) for gap in carry.gaps]
         self.device_lists = []
         for read_us, offset, devices in carry.device_lists:
             known = [DeviceFacts(uuid, model) for uuid, model in devices]

@@ -40,6 +40,15 @@ class SeenSnapshot:
         return self._index.get((pid, start_ticks))
 
 
+@dataclass(frozen=True, slots=True)
+class SeenGap:
+    """A gap of a collector's spool in the log, and the time that it touches, both ends included."""
+
+    offset: int
+    start_us: int
+    end_us: int
+
+
 @dataclass(slots=True)
 class NodeWindow:
     """Input of one result: readings that touch [start, end), snapshots, pods and the node, all below the cuts.
@@ -59,6 +68,8 @@ class NodeWindow:
     pods: list[PodRecord]
     node_record: NodeRecord | None = None
     boots: list[str] = field(default_factory=list)
+    spool_gap: bool = False
+    """Some gap of a collector's spool touches it."""
 
     @property
     def has_spans(self) -> bool:

@@ -110,6 +110,29 @@ def _owner(grant, taken, pods):
 def rows_of(log, settings: MeterSettings):
     """{(node, gpu, holder, window): measures} of every window whose cuts the log decides."""
     topics, out = parse(log), {}
+    for cluster, node, start, cuts, floors, devices, walk in windows_of(topics, settings):
+        out |= window_rows(topics, cluster, node, start, cuts, floors, devices, walk.boots, settings)
+    return out
+
+
+def gap_windows(log, settings: MeterSettings):
+    """{(node, window)} that a gap of a spool touches; one of readings counts after the node's first."""
+    topics, out = parse(log), set()
+    for cluster, node, start, cuts, floors, _, _ in windows_of(topics, settings):
+        for topic, floor, cut in ((GPU_SAMPLES, 0, cuts[0]), (POD_MAPPINGS, floors[0], cuts[1])):
+            started = False
+            for offset, headers, content in topics[topic]:
+                if (headers.cluster, headers.node) != (cluster, node) or not floor <= offset < cut:
+                    continue
+                started |= headers.record == "reading" and len(content[0]["read_us"]) > 0
+                counts = headers.record == "gap" and (started or topic == POD_MAPPINGS)
+                if counts and content.start_us < start + settings.window_us and content.end_us >= start:
+                    out.add((node, start))
+    return out
+
+
+def windows_of(topics, settings: MeterSettings):
+    """Every window whose cuts the log decides, with its cuts, floors, devices and its node's walk."""
     senders = {(h.cluster, h.node) for _, h, _ in topics[GPU_SAMPLES] if h.record == "reading"}
     for cluster, node in sorted(senders):
         walk = NodeWalk(topics[GPU_SAMPLES], cluster, node, settings)
@@ -122,15 +145,14 @@ def rows_of(log, settings: MeterSettings):
             if None in others:
                 continue
             floors = [read_from(points, start - settings.reach_back_us) for points in clocks]
-            out |= window_rows(topics, cluster, node, start, (cut, *others), floors, devices, walk.boots, settings)
-    return out
+            yield cluster, node, start, (cut, *others), floors, devices, walk
 
 
 def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
     """Rows of one node's window from the records below its cuts."""
     b = a + s.window_us
     mine = [
-        [r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record != "clock"]
+        [r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record not in ("clock", "gap")]
         for t in TOPICS
     ]
     readings, seen = [], set()

@@ -1,6 +1,7 @@
 """The log as the oracle reads it: decoded records, clocks, and each node's cuts by one walk."""
 
 from schemas.clock import decode_clock
+from schemas.gaps import decode_gap
 from schemas.headers import decode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import decode_node, decode_pod
@@ -34,6 +35,8 @@ def _content(topic, headers, payload):
         return decode_clock(payload, b"", topic, 0).now_us
     readers = {
         (GPU_SAMPLES, "reading"): decode_reading,
+        (GPU_SAMPLES, "gap"): decode_gap,
+        (POD_MAPPINGS, "gap"): decode_gap,
         (POD_MAPPINGS, "snapshot"): decode_snapshot,
         (POD_EVENTS, "pod"): decode_pod,
         (POD_EVENTS, "node"): decode_node,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.names import GPU_SAMPLES
 from tests.property.drive import SETTINGS, content, measures, run
-from tests.property.oracle import rows_of
+from tests.property.oracle import gap_windows, rows_of
 from tests.property.oracle_log import NodeWalk, clock_points, parse
 from tests.property.workload import make_log
 
@@ -21,6 +21,24 @@ def test_meter_equals_the_oracle(seed: int) -> None:
     log = make_log(seed)
     tables, _ = run(log, random.Random(seed))
     assert measures(tables) == rows_of(log, SETTINGS)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.integers(0, 3))
+def test_windows_that_a_spool_gap_touches_say_so(seed: int, crashes: int) -> None:
+    """The flag stands on every row of exactly the windows the oracle names, also after restarts from progress."""
+    log = make_log(seed)
+    tables, _ = run(log, random.Random(seed), crashes=crashes)
+    rows = [row for table in tables for row in table.to_pylist()]
+    flagged = {(row["node"], row["window_start_us"]) for row in rows if "spool_gap" in row["flags"]}
+    plain = {
+        (row["node"], row["window_start_us"])
+        for row in rows
+        if "spool_gap" not in row["flags"] and row["holder_kind"] != "violation"
+    }
+    touched = gap_windows(log, SETTINGS)
+    assert flagged == touched & {(row["node"], row["window_start_us"]) for row in rows}
+    assert not plain & touched
 
 
 @settings(max_examples=12, deadline=None)

@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from schemas.clock import ClockRecord, encode_clock
+from schemas.gaps import Gap, encode_gap
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
@@ -144,17 +145,16 @@ def _node(rng, log, number, end, late):
             grants = _snapshot(rng, log, name, boot, epoch, mapping, t1, arrival, gpus, pods, containers, late, grants)
         delay = rng.random() * 3 if not late or rng.random() < 0.95 else rng.random() * 400
         pids = [(10 + p, 1000 + p) for p in range(4)] + [(99, 5), (98, 6)]
-        payload = reading_payload(
-            rng,
-            t0,
-            t1,
-            gpus if rng.random() < 0.95 else gpus[:1],
-            pids,
-            mapping if rng.random() < 0.97 else mapping + 7,
-        )
+        shown = gpus if rng.random() < 0.95 else gpus[:1]
+        named = mapping if rng.random() < 0.97 else mapping + 7
+        payload = reading_payload(rng, t0, t1, shown, pids, named)
         headers = Headers(
             record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1
         )
+        if rng.random() < 0.04 and _gap(rng, log, headers, t0, arrival + delay * SECOND, late):
+            seq += 1
+            clock += step
+            continue
         log.add(GPU_SAMPLES, arrival + delay * SECOND, headers, payload)
         if rng.random() < 0.06:
             log.add(GPU_SAMPLES, arrival + (delay + rng.random() * 60) * SECOND, headers, payload)
@@ -166,6 +166,19 @@ def _node(rng, log, number, end, late):
             log.add(GPU_SAMPLES, arrival + delay * SECOND + 1, twin, shifted)
         seq += 1
         clock += step
+
+
+def _gap(rng, log, lost, t0, arrival, late):
+    """A gap of the spool, told once or twice; True where it is told in the place of the reading."""
+    topic = rng.choice([GPU_SAMPLES, POD_MAPPINGS])
+    start_us, end_us = t0 - rng.choice([0, 90]) * SECOND, lost.complete_to_us
+    gap = Gap(epoch_us=lost.epoch_us, first_seq=lost.seq, last_seq=lost.seq, start_us=start_us, end_us=end_us)
+    told = Headers(
+        record="gap", cluster="c", node=lost.node, boot_id=lost.boot_id, epoch_us=lost.epoch_us, seq=lost.seq
+    )
+    for _ in range(rng.choice([1, 1, 2])):
+        log.add(topic, arrival + rng.random() * 200 * late * SECOND, told, encode_gap(gap))
+    return topic == GPU_SAMPLES
 
 
 def _snapshot(rng, log, name, boot, epoch, mapping, taken, arrival, gpus, pods, containers, late, before):

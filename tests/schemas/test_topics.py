@@ -11,6 +11,7 @@ import pytest
 from schemas.catalogue import Example, Record, Topic, load_catalogue
 from schemas.clock import decode_clock
 from schemas.deadletters import decode_dead_letter
+from schemas.gaps import decode_gap
 from schemas.headers import CURRENT_VERSION, decode_headers
 from schemas.names import ALL_TOPICS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from schemas.pods import decode_node, decode_pod
@@ -42,6 +43,7 @@ def _progress(payload: bytes) -> dict[str, Any]:
 def _decode(record: str, payload: bytes) -> dict[str, Any]:
     plain = {
         "snapshot": decode_snapshot,
+        "gap": decode_gap,
         "pod": decode_pod,
         "node": decode_node,
         "clock": lambda p: decode_clock(p, b"", "", 0),

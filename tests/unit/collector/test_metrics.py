@@ -17,6 +17,7 @@ S = 1_000_000
 
 class _Sender:
     acknowledged, dropped, failed, waiting = 5, 2, 0, 1
+    gaps, faults, syncs, held_bytes, on_disk = 1, 4, 6, 77, True
 
 
 def _ready(sender: _Sender) -> AgentMetrics:
@@ -39,6 +40,9 @@ def test_metrics_are_what_was_counted() -> None:
         "gpumeter_collector_refused_rows_total 98.0", 'gpumeter_messages_total{outcome="dropped"} 2.0',
         'gpumeter_collector_driver_answers_total{call="lists",code="4"} 3.0', "gpumeter_queued_messages 1.0",
         "gpumeter_collector_grants_known 1.0", "gpumeter_collector_driver_ready 0.0",
+        "gpumeter_collector_spool_gaps_total 1.0", "gpumeter_collector_spool_faults_total 4.0",
+        "gpumeter_collector_spool_syncs_total 6.0", "gpumeter_collector_spool_bytes 77.0",
+        "gpumeter_collector_spool_on_disk 1.0",
     ):  # fmt: skip
         assert line in text.splitlines()
 

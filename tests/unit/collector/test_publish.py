@@ -5,7 +5,7 @@ import time
 import pytest
 
 from collector.errors import Retry
-from collector.publish import Publisher
+from collector.publish import AGAIN, NEVER, Publisher
 from schemas.headers import Headers
 
 HEADERS = Headers(record="reading", cluster="c", node="n", seq=1)
@@ -51,3 +51,17 @@ def test_flush_without_broker_is_retry_in_time() -> None:
     with pytest.raises(Retry, match="1 messages not acknowledged"):
         publisher.flush(0.5)
     assert time.monotonic() - begin < 5
+
+
+def test_offered_message_is_told_what_became_of_it() -> None:
+    """One that finds no room may be offered again, one that is too large never is; neither counts as dropped."""
+    publisher = _publisher()
+    told: list[str] = []
+    for _ in range(20):
+        publisher.offer("gpu-samples", HEADERS, b"x" * 100_000, told.append)
+    assert told == [AGAIN] * 10
+    publisher = _publisher(4 << 20)
+    publisher._counts["gpu-samples"] = 1
+    publisher.offer("gpu-samples", HEADERS, b"x" * (2 << 20), told.append)
+    assert told[10:] == [NEVER]
+    assert publisher.dropped == 0
