@@ -31,6 +31,8 @@ def topic_ids(bootstrap_servers: str) -> dict[str, str]:
         found = {name: future.result(_ANSWER_S) for name, future in described.items()}
     except KafkaException as error:
         raise Retry(f"broker {bootstrap_servers} does not answer: {error.args[0].str()}; is it running?") from error
+    except TimeoutError as error:
+        raise Retry(f"broker {bootstrap_servers} did not describe its topics within {_ANSWER_S:.0f} s") from error
     counts = {name: len(found[name].partitions) for name in wanted if name != DEAD_LETTERS}
     if len(set(counts.values())) != 1:
         raise Stop(f"topics that are partitioned alike have different partition counts: {counts}; see `topics diff`")

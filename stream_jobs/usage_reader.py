@@ -55,6 +55,8 @@ class UsageReader:
             return str(future.result(_ANSWER_S).topic_id)
         except KafkaException as error:
             raise Retry(f"broker {self._bootstrap} does not answer: {_text(error)}; is it running?") from error
+        except TimeoutError as error:
+            raise Retry(f"broker {self._bootstrap} did not describe {self._topic} within {_ANSWER_S:.0f} s") from error
 
     def start(self, next_offsets: Mapping[int, int], *, accept_loss: bool) -> list[Start]:
         """Begins at the offsets, or where the log begins; Stop where the log lost messages the ledger lacks."""

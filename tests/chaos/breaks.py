@@ -118,4 +118,4 @@ BREAKS: dict[str, Callable[[], None]] = {
 
 if __name__ == "__main__":
     BREAKS[sys.argv.pop(1)]()
-    main()
+    sys.exit(main())
