@@ -17,6 +17,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type:
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.assignor import PartitionAssignor
+from faust.types import TP
 
 from schemas.names import INPUT_TOPICS
 
@@ -89,10 +90,32 @@ class FaustShell:
         return int(self.app.consumer_generation_id)
 
     @property
-    def is_member(self) -> bool:
-        """Whether the group still knows this worker by that generation; if not, a new assignment is under way."""
+    def is_settled(self) -> bool:
+        """Whether the group knows this worker by that generation and Faust lets messages through.
+
+        If not, a new assignment is under way, and messages may be lost on their way through Faust.
+        """
         consumer = self.app.consumer._thread._consumer
-        return consumer is not None and consumer._coordinator.generation == self.generation
+        is_member = consumer is not None and consumer._coordinator.generation == self.generation
+        return is_member and self.app.consumer.flow_active and not self.app.rebalancing
+
+    def partitions(self) -> list[int]:
+        """Partitions of which this worker has all input topics."""
+        assigned = {(tp.topic, tp.partition) for tp in self.app.consumer.assignment()}
+        return sorted({p for _, p in assigned if all((topic, p) in assigned for topic in INPUT_TOPICS)})
+
+    async def seek(self, partition: int, offsets: dict[str, int]) -> None:
+        """Reads on from an offset in each input topic; FencedError if the partition is gone, or Retry.
+
+        Faust itself seeks to the commit after an assignment, but not where that is 0 or there is none; what it had
+        fetched and thrown away until then would never come again.
+        """
+        try:
+            await self.app.consumer.seek_wait({TP(topic, partition): offset for topic, offset in offsets.items()})
+        except IllegalStateError as error:
+            raise FencedError(str(error)) from error
+        except TimeoutError as error:
+            raise Retry(f"partition {partition}: the consumer did not go to {offsets}") from error
 
     async def committed(self, partition: int) -> Committed:
         """Committed offset and metadata of a partition of each input topic; Retry if the broker does not say."""
@@ -110,6 +133,15 @@ class FaustShell:
             found = await self._call(lambda c: c.beginning_offsets(wanted))
         except KafkaError as error:
             raise Retry(f"start of the log of partition {partition}: {error!r}") from error
+        return {tp.topic: int(offset) for tp, offset in found.items()}
+
+    async def log_ends(self, partition: int) -> dict[str, int]:
+        """Offset that the next record of a partition will get, for each input topic; Retry if the broker is away."""
+        wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
+        try:
+            found = await self._call(lambda c: c.end_offsets(wanted))
+        except KafkaError as error:
+            raise Retry(f"end of the log of partition {partition}: {error!r}") from error
         return {tp.topic: int(offset) for tp, offset in found.items()}
 
     async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:

@@ -13,6 +13,8 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from schemas.names import INPUT_TOPICS
+
 from .core.carry import Progress
 from .core.meter import LogRecord, PartitionMeter, Refused
 from .core.settings import MeterSettings, Source
@@ -67,6 +69,8 @@ class Lane:
     """Whether a progress of this lane was committed."""
     gaps: dict[str, Gap] = field(default_factory=dict)
     """Topics whose last message was too far ahead; such messages are not fed."""
+    silent_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(INPUT_TOPICS, 0.0))
+    """For how long nothing has been fed from a topic, as far as anyone looked."""
 
     def feed(self, messages: Sequence[Received]) -> list[Refused]:
         """Gives the meter what comes next in each topic; what is too far ahead is left out and noted as a gap."""
@@ -104,6 +108,7 @@ class Lane:
             return False
         self.gaps.pop(message.topic, None)
         self.expected[message.topic] = offset + 1
+        self.silent_s[message.topic] = 0.0
         return True
 
 

@@ -24,8 +24,12 @@ from .publish import Publisher
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
 
-_GAP_PATIENCE_S = 30.0
-"""In a rebalance messages of the old place may still come; longer than this they are no remains."""
+_SILENCE_S = 20.0
+"""Where the log has records and none of them comes for this long, reading has died within the process."""
+_UNSETTLED_S = 60.0
+"""A rebalance takes seconds; a process that is in none and still has no assignment is stuck."""
+_LONGEST_STEP_S = 1.0
+"""Of a longer pause between two looks (a frozen process) no more is counted as silence."""
 
 
 class Worker:
@@ -40,7 +44,8 @@ class Worker:
         self._buffer: list[Received] = []
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
-        self._gaps_since_s: dict[tuple[int, str], float] = {}
+        self._unsettled_s = 0.0
+        self._looked_at_s = monotonic_s()
         self._status_at_s = 0.0
         self._shell = FaustShell(settings, self._receive, self._loop)
 
@@ -74,24 +79,44 @@ class Worker:
     async def _round(self) -> None:
         messages, self._buffer = self._buffer, []
         self._room.set()
-        if not self._shell.is_member:
-            # Faust will seek to the commit after the new assignment, so what was read so far comes again.
+        step_s, self._looked_at_s = monotonic_s() - self._looked_at_s, monotonic_s()
+        step_s = min(step_s, _LONGEST_STEP_S)
+        if not self._shell.is_settled:
+            # What was read so far comes again: each lane that is opened seeks to where it begins.
             self._lanes.clear()
+            self._require_settling(step_s)
             return
+        self._unsettled_s = 0.0
         generation = self._shell.generation
-        self._lanes = {p: lane for p, lane in self._lanes.items() if lane.generation == generation}
+        await self._take_up(generation)
         by_partition: dict[int, list[Received]] = {}
         for message in messages:
-            if message.generation == generation:
+            if message.generation == generation and message.partition in self._lanes:
                 by_partition.setdefault(message.partition, []).append(message)
         for partition, own in by_partition.items():
-            if partition not in self._lanes:
-                self._lanes[partition] = await self._open(partition, generation)
             await asyncio.to_thread(meter_round, self._lanes[partition], own, self._publisher)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
-            await self._check_gaps()
+        await self._check_silence(step_s)
         await self._save_due()
+
+    def _require_settling(self, step_s: float) -> None:
+        self._unsettled_s += step_s
+        if self._unsettled_s > _UNSETTLED_S:
+            raise Retry(f"no assignment for {_UNSETTLED_S:.0f} s; a restart joins the group anew")
+
+    async def _take_up(self, generation: int) -> None:
+        """Drops lanes of an earlier generation; opens one for each partition that has none."""
+        self._lanes = {p: lane for p, lane in self._lanes.items() if lane.generation == generation}
+        for partition in self._shell.partitions():
+            if partition not in self._lanes:
+                try:
+                    lane = await self._open(partition, generation)
+                    await self._shell.seek(partition, lane.expected)
+                except FencedError as error:
+                    self._log.warning("partition lost", partition=partition, reason=str(error))
+                else:
+                    self._lanes[partition] = lane
 
     async def _open(self, partition: int, generation: int) -> Lane:
         committed = await self._shell.committed(partition)
@@ -142,15 +167,23 @@ class Worker:
                     self._log.info("progress committed", partition=partition, offsets=saved.progress.offsets)
                 lane.committed = True
 
-    async def _check_gaps(self) -> None:
-        """Ends the process where records are gone, or where the expected ones do not come."""
-        gaps = {(lane.partition, topic): gap for lane in self._lanes.values() for topic, gap in lane.gaps.items()}
-        self._gaps_since_s = {place: since for place, since in self._gaps_since_s.items() if place in gaps}
-        for place, gap in gaps.items():
-            await self._require_whole_log(gap)
-            since_s = self._gaps_since_s.setdefault(place, monotonic_s())
-            if monotonic_s() - since_s > _GAP_PATIENCE_S:
-                raise Retry(f"{gap}, for {_GAP_PATIENCE_S:.0f} s now; a restart reads on from the committed place")
+    async def _check_silence(self, step_s: float) -> None:
+        """Ends the process where records are gone, or where the log has some and they do not come."""
+        for lane in self._lanes.values():
+            for gap in lane.gaps.values():
+                await self._require_whole_log(gap)
+            lane.silent_s = {topic: silent_s + step_s for topic, silent_s in lane.silent_s.items()}
+            silent = [topic for topic, silent_s in lane.silent_s.items() if silent_s > _SILENCE_S]
+            if not silent:
+                continue
+            ends = await self._shell.log_ends(lane.partition)
+            for topic in silent:
+                if ends[topic] > lane.expected[topic]:
+                    raise Retry(
+                        f"{topic}/{lane.partition}: the log ends at {ends[topic]}, offset {lane.expected[topic]} did "
+                        f"not come for {_SILENCE_S:.0f} s; a restart reads on from the committed place"
+                    )
+                lane.silent_s[topic] = 0.0
 
     async def _require_whole_log(self, gap: Gap) -> None:
         start = (await self._shell.log_starts(gap.partition))[gap.topic]

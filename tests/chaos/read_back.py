@@ -123,7 +123,7 @@ def refused_places(bootstrap: str) -> set[tuple[str, int, int]]:
 
 
 CONTENT = [column.name for column in ALL_COLUMNS if column.name != "src_topic_id"]
-"""All columns of a published row, the evidence of its cuts too; the id of the topic alone is not the log's to decide."""
+"""All columns of a published row, with the evidence of its cuts; only the topic's id is not the log's to decide."""
 
 
 def content_of(row: Row) -> tuple[Any, ...]:

@@ -35,7 +35,10 @@ class State:
     def add(self, result: Result) -> None:
         """Remembers a seed that passed."""
         with self._path.open("a") as file:
-            file.write(json.dumps({f.name: getattr(result, f.name) for f in fields(result)} | {"sources": self._sources}) + "\n")
+            file.write(
+                json.dumps({f.name: getattr(result, f.name) for f in fields(result)} | {"sources": self._sources})
+                + "\n"
+            )
 
 
 def run(seeds: Iterable[int], state: State | None, break_name: str = "") -> list[Result]:

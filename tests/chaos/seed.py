@@ -43,7 +43,8 @@ class Result:
         """One line for people."""
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
         return (
-            f"seed {self.seed}: differences {len(self.differences)}, windows {self.windows} (again {self.windows_again}), "
+            f"seed {self.seed}: differences {len(self.differences)}, "
+            f"windows {self.windows} (again {self.windows_again}), "
             f"rows {self.rows} (copies {self.copies}), restarts {self.restarts}, {self.seconds:.0f} s, "
             f"faults {self.faults.total()}: {faults}"
         )

@@ -87,7 +87,7 @@ class Slot:
             self.start()
 
     def end(self, patience_s: float = 20.0) -> int:
-        """SIGCONT and SIGTERM; the exit code."""
+        """SIGCONT and SIGTERM; the exit code, -9 where it had to be killed."""
         self.held = True
         if self.process is None:
             return 0
@@ -98,7 +98,7 @@ class Slot:
             return self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise
+            return -signal.SIGKILL
 
     def kill(self) -> None:
         """Kill -9, for good."""
