@@ -6,10 +6,13 @@ STAMP := $(VENV)/.installed
 FAST := $(wildcard tests/unit tests/property tests/schemas tests/golden)
 OTHER_PYTHONS ?= 3.12 3.13
 DEMO ?=
+SEEDS ?= 10
+SEED ?=
+BREAK ?=
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo bench-collector clean
+.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -52,6 +55,9 @@ test-all: test test-pythons ## all of it
 
 demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for options
 	$(BIN)/gpumeter demo $(DEMO)
+
+chaos: $(STAMP) ## kills, cuts and pauses on real Kafka, checked against the oracle; SEEDS=100, SEED=7, BREAK=name
+	$(BIN)/python -m tests.chaos.run --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
 
 bench-collector: $(STAMP) ## memory and CPU of the node agent
 	$(BIN)/python -m infra.bench.collector

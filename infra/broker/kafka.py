@@ -8,6 +8,7 @@ outlives its owner. Law: what was acknowledged is there after kill -9 and restar
 import secrets
 import subprocess
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -31,14 +32,22 @@ class LocalKafka:
     """Brokers on 127.0.0.1 with their logs, settings and output under `directory`."""
 
     def __init__(
-        self, directory: Path, brokers: int = 1, *, extra: dict[str, str] | None = None, bound: bool = True
+        self,
+        directory: Path,
+        brokers: int = 1,
+        *,
+        extra: dict[str, str] | None = None,
+        bound: bool = True,
+        advertised: Sequence[int] = (),
     ) -> None:
+        """`advertised`: a port for each broker of a proxy through which clients and other brokers reach it."""
         if brokers < 1:
             raise ValueError(f"brokers: {brokers}; at least one is needed")
         self.directory = directory.resolve()
         self._count = brokers
         self._extra = extra or {}
         self._bound = bound
+        self._advertised = list(advertised) or [0] * brokers
         self._ports: list[Ports] = []
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._classpath = ""
@@ -55,8 +64,8 @@ class LocalKafka:
             self._create()
         try:
             for index in range(self._count):
-                self._launch(index)
-            self._wait_ready()
+                self.launch(index)
+            self.wait_ready()
         except BaseException:
             self.stop()
             raise
@@ -65,7 +74,16 @@ class LocalKafka:
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers."""
-        return ",".join(f"127.0.0.1:{ports.client}" for ports in self._ports)
+        return ",".join(ports.address for ports in self._ports)
+
+    @property
+    def own_addresses(self) -> list[str]:
+        """Where each broker itself listens, also where a proxy is advertised."""
+        return [f"127.0.0.1:{ports.client}" for ports in self._ports]
+
+    def pid(self, index: int) -> int | None:
+        """Process id of a broker; None where it was killed."""
+        return self._processes[index].pid if index in self._processes else None
 
     def pids(self) -> list[int]:
         """Process ids of the brokers that run."""
@@ -81,8 +99,13 @@ class LocalKafka:
         """Start of a broker that was killed, until all brokers answer; a running one is stopped first."""
         if index in self._processes:
             end(self._processes.pop(index), patience_s=_STOP_PATIENCE_S)
-        self._launch(index)
-        self._wait_ready()
+        self.launch(index)
+        self.wait_ready()
+
+    def launch(self, index: int) -> None:
+        """Starts a broker that was killed, without waiting for it."""
+        argv = [*self._java("kafka.Kafka"), str(properties_path(self.directory, index))]
+        self._processes[index] = spawn(argv, log=self.log(index), bound=self._bound)
 
     def stop(self) -> None:
         """Clean stop of all brokers, kill -9 of those that still run after 8 s."""
@@ -106,7 +129,10 @@ class LocalKafka:
     def _create(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         numbers = free_ports(2 * self._count)
-        self._ports = [Ports(*numbers[2 * i : 2 * i + 2]) for i in range(self._count)]
+        self._ports = [
+            Ports(client, controller, advertised)
+            for client, controller, advertised in zip(numbers[::2], numbers[1::2], self._advertised, strict=True)
+        ]
         # StorageTool takes an id that starts with "-" for an option; hex digits never do.
         cluster_id = secrets.token_hex(11)
         for index in range(self._count):
@@ -139,19 +165,15 @@ class LocalKafka:
         if done.returncode != 0:
             raise BrokerError(f"Kafka could not format {self._folder(index)}: {(done.stderr or done.stdout)[-800:]}")
 
-    def _launch(self, index: int) -> None:
-        argv = [*self._java("kafka.Kafka"), str(properties_path(self.directory, index))]
-        self._processes[index] = spawn(argv, log=self.log(index), bound=self._bound)
-
-    def _wait_ready(self) -> None:
+    def wait_ready(self) -> None:
         """Returns when each broker itself answers and knows all the others."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
-        for index, ports in enumerate(self._ports):
-            while _brokers_known_to(f"127.0.0.1:{ports.client}") != self._count:
+        for index, address in enumerate(self.own_addresses):
+            while _brokers_known_to(address) != self._count:
                 self._require_alive()
                 if time.monotonic() > deadline:
                     raise BrokerError(
-                        f"broker {index} at 127.0.0.1:{ports.client} did not answer within {_READY_TIMEOUT_S:.0f} s"
+                        f"broker {index} at {address} did not answer within {_READY_TIMEOUT_S:.0f} s"
                         + self._tail(index)
                     )
                 time.sleep(0.1)

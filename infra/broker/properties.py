@@ -21,10 +21,16 @@ JVM_FLAGS = (
 
 
 class Ports(NamedTuple):
-    """Ports of one broker on 127.0.0.1."""
+    """Ports of one broker on 127.0.0.1; `advertised` is where others are told to find it, 0: at `client`."""
 
     client: int
     controller: int
+    advertised: int = 0
+
+    @property
+    def address(self) -> str:
+        """Where clients and the other brokers connect."""
+        return f"127.0.0.1:{self.advertised or self.client}"
 
 
 def server_properties(index: int, ports: list[Ports], log_directory: str, extra: dict[str, str]) -> str:
@@ -32,13 +38,13 @@ def server_properties(index: int, ports: list[Ports], log_directory: str, extra:
     voters = ",".join(f"{i + 1}@127.0.0.1:{p.controller}" for i, p in enumerate(ports))
     factor = min(3, len(ports))
     in_sync = max(1, factor - 1)
-    client, controller = ports[index]
+    client, controller, _ = ports[index]
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(index + 1),
         "controller.quorum.voters": voters,
         "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
+        "advertised.listeners": f"PLAINTEXT://{ports[index].address}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",

@@ -204,6 +204,8 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
     rows.sort(key=lambda j: (process["pid"][j], process["start_ticks"][j]))
     if t0 == t1 and window[0] <= int(device["read_us"][i]) < window[1]:
         sums[gpu, "unobserved"]["energy"] += energy
+    if not pieces:
+        return
     parts = _parts(device, process, i, rows)
     key, seq = (h.boot_id, h.epoch_us), int(device["mapping_seq"][i])
     pids = {j: (int(process["pid"][j]), int(process["start_ticks"][j])) for j in rows}

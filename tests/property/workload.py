@@ -101,7 +101,7 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True):
                 encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND), b"", topic, 0),
             )
     for number in range(nodes):
-        _node(rng, log, number, end, late)
+        add_node(rng, log, number, end, late)
     for topic in log.items:
         for _ in range(3):
             headers = Headers(
@@ -120,7 +120,8 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True):
     return log.records()
 
 
-def _node(rng, log, number, end, late):
+def add_node(rng, log, number, end, late, reboots=False):
+    """Adds everything that a node's collector and the watcher send about it; with `reboots` it may boot anew."""
     name, gpus = f"n{number}", [f"GPU-{number}{g}" for g in range(2)]
     offset_s = rng.choice([0, 0, 37])
     pods = [f"uid-{number}-{p}" for p in range(4)]
@@ -140,6 +141,7 @@ def _node(rng, log, number, end, late):
         arrival = t1 if not (silent and silent[0] <= t < silent[1]) else START + silent[1] * SECOND
         if rng.random() < 0.02:
             epoch, seq, mapping, last_map = epoch + 1, 0, 0, -99
+            boot = f"boot-{epoch}" if reboots and rng.random() < 0.3 else boot
         if t - last_map >= 60 or rng.random() < 0.05:
             mapping, last_map = mapping + 1, t
             grants = _snapshot(rng, log, name, boot, epoch, mapping, t1, arrival, gpus, pods, containers, late, grants)

@@ -1,0 +1,201 @@
+"""Says where a seed's ledger, copies and progress differ from what its input log alone decides. Pure.
+
+Expected rows come from the slow oracle (tests/property/oracle.py), partition by partition. To check revisions, let
+`expected_measures` give their keys and measures too: nothing else here knows which revisions there are.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
+from schemas.usage import KEY_COLUMNS
+from stream_jobs.core.meter import PartitionMeter
+from stream_jobs.core.settings import MeterSettings, Source
+from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, content_of
+from tests.property.oracle import rows_of
+from tests.property.oracle_log import NodeWalk, clock_points, parse, read_from
+
+MEASURES = (
+    "held_us", "observed_us", "used_us", "charged_us", "energy_mj", "resident_us", "memory_byte_ms", "hot_idle_us",
+)  # fmt: skip
+_SHOWN = 5
+Measures = dict[Key, tuple[int, ...]]
+Window = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the input log decides."""
+
+    measures: Measures
+    rows: dict[Key, Row]
+    """Whole rows of an undisturbed meter; holds columns that the oracle does not know."""
+    refused: set[tuple[str, int, int]]
+    settings: MeterSettings
+    logs: Logs
+
+    @property
+    def windows(self) -> set[Window]:
+        """(cluster, node, window start) of every window with rows."""
+        return {(key[0], key[1], key[4]) for key in self.measures}
+
+
+def expected_of(logs: Logs, settings: MeterSettings) -> Expected:
+    """Expectations of all partitions."""
+    measures: Measures = {}
+    rows: dict[Key, Row] = {}
+    refused = set()
+    for partition, log in sorted(logs.items()):
+        measures |= expected_measures(log, settings)
+        rows |= _undisturbed(partition, log, settings)
+        parsed = parse(log)
+        for topic in INPUT_TOPICS:
+            good = {offset for offset, _, _ in parsed[topic]}
+            refused |= {(topic, partition, record.offset) for record in log[topic] if record.offset not in good}
+    return Expected(measures, rows, refused, settings, logs)
+
+
+def expected_measures(log: dict, settings: MeterSettings, cluster: str = "c") -> Measures:
+    """Measures by key of every row that a partition's log decides; revision 0 alone exists today."""
+    return {
+        (cluster, node, gpu, holder, window, 0): measures
+        for (node, gpu, holder, window), measures in rows_of(log, settings).items()
+    }
+
+
+def _undisturbed(partition: int, log: dict, settings: MeterSettings) -> dict[Key, Row]:
+    meter, rows = PartitionMeter(settings, Source(partition)), {}
+    for topic, records in log.items():
+        meter.feed(topic, records)
+    while (table := meter.close_ready()) is not None:
+        rows |= {tuple(row[name] for name in KEY_COLUMNS): row for row in table.to_pylist()}
+    return rows
+
+
+def compare_published(expected: Expected, copies: dict[Key, list[Copy]]) -> list[str]:
+    """Rows that are missing, extra or other than the oracle's, and copies of one key that differ."""
+    found = _keys("gpu-usage", expected.measures.keys(), copies.keys())
+    for key, seen in copies.items():
+        if len({content_of(copy.row) for copy in seen}) != 1:
+            places = [f"{copy.partition}/{copy.offset}" for copy in seen]
+            found.append(f"copies of {key} differ, at {', '.join(places)}: {_differing([c.row for c in seen])}")
+        found += _compare_row("gpu-usage", key, seen[0].row, expected)
+    return found
+
+
+def compare_ledger(expected: Expected, ledger: dict[Key, Row], copies: dict[Key, list[Copy]]) -> list[str]:
+    """Rows of the ledger that are missing, extra, or other than the oracle's; one that is not the first copy."""
+    found = _keys("the ledger", expected.measures.keys(), ledger.keys())
+    for key, row in ledger.items():
+        found += _compare_row("the ledger", key, row, expected)
+        first = min((copy.offset for copy in copies.get(key, [])), default=None)
+        if row["out_offset"] != first:
+            found.append(f"the ledger has the copy at {row['out_offset']} of {key}, the first is at {first}")
+    return found
+
+
+def compare_sums(ledger: dict[Key, Row]) -> list[str]:
+    """GPU windows whose charged time is not the lifetime, or not the observed time with `unobserved` left out."""
+    charged: dict[Key, int] = defaultdict(int)
+    observed: dict[Key, int] = defaultdict(int)
+    said: dict[Key, set[tuple[int, int]]] = defaultdict(set)
+    for key, row in ledger.items():
+        place = (*key[:3], *key[4:])
+        charged[place] += row["charged_us"]
+        observed[place] += row["charged_us"] if row["holder_kind"] != "unobserved" else 0
+        said[place].add((row["lifetime_us"], row["observed_us"]))
+    return [
+        f"conservation: {place} adds up to {(charged[place], observed[place])}, lifetime and observed are {lives}"
+        for place, lives in said.items()
+        if lives != {(charged[place], observed[place])}
+    ]
+
+
+def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records: list[ProgressRecord]) -> list[str]:
+    """Progress records that stand beyond what they still need, or call closed what was not published before."""
+    published: dict[Window, set[int]] = defaultdict(set)
+    for (cluster, node, _, _, window, _), seen in copies.items():
+        published[cluster, node, window].add(min(copy.append_ms for copy in seen))
+    found, parsed, walks = [], {p: parse(log) for p, log in expected.logs.items()}, {}
+    wanted = expected.windows
+    for record in records:
+        topics = parsed[record.partition]
+        where = f"progress {record.partition}/{record.offset}"
+        for cluster, node, closed_to_us in record.carry.closed_to_us:
+            if (cluster, node) not in walks:
+                walks[cluster, node] = _Needs(topics, cluster, node, expected.settings)
+            needed = walks[cluster, node].offset(closed_to_us)
+            if record.offsets[GPU_SAMPLES] > needed:
+                found.append(f"{where} is at {record.offsets[GPU_SAMPLES]}, {node} still needs offset {needed}")
+            for window in (w for c, n, w in wanted if (c, n) == (cluster, node) and w < closed_to_us):
+                late = [ms for ms in published.get((cluster, node, window), {1 << 62}) if ms > record.append_ms]
+                if late:
+                    found.append(f"{where} calls {node} {window} closed, its rows were not all published before")
+            for topic in (POD_MAPPINGS, POD_EVENTS):
+                floor = read_from(clock_points(topics[topic], cluster), closed_to_us - expected.settings.reach_back_us)
+                if record.offsets[topic] > floor:
+                    found.append(f"{where} reads {topic} from {record.offsets[topic]}, {node} needs it from {floor}")
+    return found
+
+
+class _Needs:
+    """Up to where a node's windows need gpu-samples, by a walk over the whole log."""
+
+    def __init__(self, topics: dict, cluster: str, node: str, settings: MeterSettings) -> None:
+        self._window_us = settings.window_us
+        self._cuts = NodeWalk(topics[GPU_SAMPLES], cluster, node, settings).cuts
+        self._readings, seen = [], set()
+        for offset, headers, content in topics[GPU_SAMPLES]:
+            key = (headers.boot_id, headers.epoch_us, headers.seq)
+            mine = headers.record == "reading" and (headers.cluster, headers.node) == (cluster, node)
+            if mine and key not in seen and len(content[0]["read_us"]):
+                seen.add(key)
+                device = content[0]
+                end_us = max(int(device["span_end_us"].max()), int(device["read_us"].max()) + 1)
+                self._readings.append((offset, (end_us - 1) // self._window_us * self._window_us))
+
+    def offset(self, closed_to_us: int) -> int:
+        """Offset of the first reading that a window from `closed_to_us` on sees below its cut."""
+        return min(
+            (
+                offset
+                for offset, last_us in self._readings
+                if last_us >= closed_to_us and offset < self._cuts.get(last_us, 1 << 62)
+            ),
+            default=1 << 62,
+        )
+
+
+def compare_letters(expected: Expected, refused: set[tuple[str, int, int]]) -> list[str]:
+    """Records that cannot be read and are in no dead letter, and letters about readable ones."""
+    return [f"no dead letter of {place}" for place in sorted(expected.refused - refused)] + [
+        f"a dead letter of {place}, which can be read" for place in sorted(refused - expected.refused)
+    ]
+
+
+def shown(differences: list[str]) -> str:
+    """The first few."""
+    more = f"\n    and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+    return "".join(f"\n    {text}" for text in differences[:_SHOWN]) + more
+
+
+def _keys(where: str, expected: set[Key], found: set[Key]) -> list[str]:
+    return [f"{where} lacks {key}" for key in sorted(expected - found)] + [
+        f"{where} has {key}, which the log does not decide" for key in sorted(found - expected)
+    ]
+
+
+def _compare_row(where: str, key: Key, row: Row, expected: Expected) -> list[str]:
+    found = tuple(row[name] or 0 for name in MEASURES)
+    wanted = expected.measures.get(key)
+    if wanted is not None and found != wanted:
+        return [f"{where} has {found} for {key}, the oracle says {wanted} ({', '.join(MEASURES)})"]
+    whole = expected.rows.get(key)
+    if wanted is not None and (whole is None or content_of(row) != content_of(whole)):
+        return [f"{where} has another row for {key} than an undisturbed meter: {_differing([row, whole or {}])}"]
+    return []
+
+
+def _differing(rows: list[Row]) -> str:
+    names = [name for name in rows[0] if len({str(row.get(name)) for row in rows}) > 1]
+    return ", ".join(f"{name} {[row.get(name) for row in rows]}" for name in names)

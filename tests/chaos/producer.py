@@ -1,0 +1,82 @@
+"""The process that stands for collectors and watcher: sends a seed's messages to Kafka, paced, resending after a kill.
+
+`python -m tests.chaos.producer BOOTSTRAP SEED PLACE`: PLACE is a file that holds up to where all is acknowledged; a new
+life begins there, as a collector does with its spool, so messages in flight at a kill come twice.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.chaos.plan import PRODUCE_S, make_plan
+from tests.chaos.workload import Timed, messages
+
+_SAVE_S = 0.2
+
+
+class _Place:
+    """Up to which message all are acknowledged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.next = int(path.read_text()) if path.exists() else 0
+        self._beyond: set[int] = set()
+
+    def acknowledge(self, number: int) -> None:
+        self._beyond.add(number)
+        while self.next in self._beyond:
+            self._beyond.remove(self.next)
+            self.next += 1
+
+    def save(self) -> None:
+        draft = self.path.with_suffix(".draft")
+        draft.write_text(str(self.next))
+        draft.replace(self.path)
+
+
+def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
+    """Sends what is not acknowledged yet, in PRODUCE_S for the whole list; ends when all is."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "delivery.timeout.ms": 300_000,
+            "log_level": 3,
+        }
+    )
+    first_us, span_us = sent[0].arrival_us, sent[-1].arrival_us - sent[0].arrival_us
+    due_s = [(m.arrival_us - first_us) / span_us * PRODUCE_S for m in sent]
+    began_s, saved_s = time.monotonic() - due_s[min(place.next, len(sent) - 1)], time.monotonic()
+    for number in range(place.next, len(sent)):
+        while (early_s := began_s + due_s[number] - time.monotonic()) > 0:
+            producer.poll(min(early_s, 0.05))
+        message = sent[number]
+
+        def delivered(error: KafkaError | None, _: Message, number: int = number) -> None:
+            if error is not None:
+                raise SystemExit(f"message {number} was not taken: {error.str()}")
+            place.acknowledge(number)
+
+        producer.produce(
+            message.topic,
+            message.payload,
+            message.key,
+            partition=message.partition,
+            headers=list(message.headers),
+            on_delivery=delivered,
+        )
+        producer.poll(0)
+        if time.monotonic() - saved_s > _SAVE_S:
+            place.save()
+            saved_s = time.monotonic()
+    while place.next < len(sent):
+        producer.poll(0.1)
+    place.save()
+
+
+if __name__ == "__main__":
+    send(sys.argv[1], messages(make_plan(int(sys.argv[2]))), _Place(Path(sys.argv[3])))

@@ -1,0 +1,105 @@
+"""The messages of a seed: a fleet's logs as in tests/property/workload.py, spread over partitions, and more garbage.
+
+Deterministic: a producer process that was killed makes the same list again and goes on in the middle of it.
+"""
+
+import random
+from typing import NamedTuple
+
+from schemas.clock import ClockRecord, encode_clock
+from schemas.headers import CLOCK, Headers, encode_headers
+from schemas.ids import message_key, partition_of
+from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
+from tests.chaos.plan import PARTITIONS, Plan
+from tests.property.workload import SECOND, START, add_node
+
+CLUSTER = "c"
+MINUTES = 7
+RUN_ON_S = 700
+"""Clock beyond the last reading: the wait for silent nodes and every gap of the clock."""
+
+
+class Timed(NamedTuple):
+    """A message, and when in simulated time it reaches the log."""
+
+    arrival_us: float
+    number: int
+    topic: str
+    partition: int
+    key: bytes
+    headers: list[tuple[str, bytes]]
+    payload: bytes
+
+
+class FleetLog:
+    """Collects messages; a node's go to the node's partition."""
+
+    def __init__(self) -> None:
+        self.messages: list[Timed] = []
+
+    def add(self, topic: str, arrival_us: float, headers: Headers, payload: bytes) -> None:
+        """Adds a message of a node."""
+        partition = partition_of(headers.cluster, headers.node, PARTITIONS)
+        key = message_key(headers.cluster, headers.node)
+        self.put(topic, partition, arrival_us, encode_headers(headers), payload, key)
+
+    def put(
+        self,
+        topic: str,
+        partition: int,
+        arrival_us: float,
+        headers: list[tuple[str, bytes]],
+        payload: bytes,
+        key: bytes = b"?",
+    ) -> None:
+        """Adds any message."""
+        self.messages.append(Timed(arrival_us, len(self.messages), topic, partition, key, headers, payload))
+
+
+def messages(plan: Plan) -> list[Timed]:
+    """All messages of a plan in order of arrival."""
+    rng, log = random.Random(f"messages {plan.seed}"), FleetLog()
+    end_s = MINUTES * 60
+    _clocks(rng, log, end_s + RUN_ON_S)
+    for number in range(plan.nodes):
+        add_node(rng, log, number, end_s, late=True, reboots=True)
+    _garbage(rng, log, end_s)
+    return sorted(log.messages, key=lambda m: m[:2])
+
+
+def _clocks(rng: random.Random, log: FleetLog, end_s: int) -> None:
+    outage = rng.choice([None, None, (150, 190), (200, 330)])
+    for t in range(0, end_s, 5):
+        if outage and outage[0] <= t < outage[1]:
+            continue
+        for topic in INPUT_TOPICS:
+            for partition in range(PARTITIONS):
+                payload = encode_clock(ClockRecord(cluster=CLUSTER, now_us=START + t * SECOND), b"", topic, partition)
+                headers = encode_headers(Headers(record=CLOCK, cluster=CLUSTER))
+                arrival_us = START + (t + rng.random() * 2) * SECOND
+                log.put(topic, partition, arrival_us, headers, payload, CLUSTER.encode())
+                if rng.random() < 0.02:
+                    log.put(topic, partition, arrival_us + rng.random() * 30 * SECOND, headers, payload)
+
+
+def _garbage(rng: random.Random, log: FleetLog, end_s: int) -> None:
+    """Records that can never succeed, each kind on some partition: not one may stop a worker or vanish."""
+    good = encode_headers(
+        Headers(record="reading", cluster=CLUSTER, node="n0", boot_id="boot-a", epoch_us=1, seq=9_000)
+    )
+    future = encode_headers(Headers(record="reading", version=99, cluster=CLUSTER, node="n0"))
+    foreign = encode_headers(Headers(record="snapshot", cluster=CLUSTER, node="n1"))
+    clock = encode_headers(Headers(record=CLOCK, cluster=CLUSTER))
+    kinds: list[tuple[str, list[tuple[str, bytes]], bytes]] = [
+        (GPU_SAMPLES, [], b"\x00\xff no headers"),
+        (GPU_SAMPLES, good, b"not arrow"),
+        (GPU_SAMPLES, good, b""),
+        (GPU_SAMPLES, future, b"x"),
+        (POD_EVENTS, foreign, b"{}"),
+        (POD_MAPPINGS, foreign, b'{"mapping_seq": "one"}'),
+        (POD_MAPPINGS, clock, b"[1]"),
+        (POD_MAPPINGS, [("record", b"\xff\xfe"), ("cluster", b"\xff")], b"x"),
+    ]
+    kinds += [(rng.choice(INPUT_TOPICS), good, rng.randbytes(rng.randrange(40))) for _ in range(4)]
+    for topic, headers, payload in kinds:
+        log.put(topic, rng.randrange(PARTITIONS), START + rng.randrange(end_s) * SECOND, headers, payload)
