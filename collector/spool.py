@@ -97,6 +97,13 @@ class Spool:
         return self._carrier.failed
 
     @property
+    def waiting(self) -> int:
+        """Messages that are not acknowledged yet, in whatever epoch; may be read from another thread."""
+        told = dict(self._told)
+        left = [mark.seq - (told[stream].seq if stream in told else 0) for stream, mark in self._backlog.marks()]
+        return sum(left) + self._backlog.in_memory
+
+    @property
     def faults(self) -> int:
         """Times that the disk failed."""
         return self._backlog.faults
@@ -115,11 +122,6 @@ class Spool:
     def on_disk(self) -> bool:
         """Whether messages go to disk."""
         return self._backlog.on_disk
-
-    @property
-    def waiting(self) -> int:
-        """Messages with the producer that the broker has not acknowledged; what lies behind them is in `held_bytes`."""
-        return len(self._flights)
 
     @property
     def is_behind(self) -> bool:
@@ -155,7 +157,7 @@ class Spool:
         if not self.is_behind:
             return
         text = f"{len(self._flights)} messages in flight, {self.held_bytes} bytes in the spool: not all acknowledged"
-        in_memory = self._backlog.in_memory or any(f.place is None and not f.is_gap for f in self._flights)
+        in_memory = self._backlog.in_memory > 0 or any(f.place is None and not f.is_gap for f in self._flights)
         if in_memory or not self._backlog.sync_now():
             raise Retry(f"{text} within {timeout_s:g} s; some are not safe on disk")
         raise Kept(f"{text} within {timeout_s:g} s; they lie on disk and go first next time")

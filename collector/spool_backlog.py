@@ -57,9 +57,9 @@ class Backlog:
         return self._store is not None and self._disk_retry is None
 
     @property
-    def in_memory(self) -> bool:
-        """Whether a message is in memory alone."""
-        return bool(self._memory)
+    def in_memory(self) -> int:
+        """Messages that are in memory alone."""
+        return len(self._memory)
 
     @property
     def is_empty(self) -> bool:
@@ -75,6 +75,10 @@ class Backlog:
     def numbers(self) -> tuple[int, int]:
         """Numbers of the oldest and newest file on disk; (1, 0) without one."""
         return self._store.numbers if self._store is not None else (1, 0)
+
+    def marks(self) -> list[tuple[Stream, Mark]]:
+        """A copy of `written`."""
+        return list(self.written.items())
 
     def open(self) -> None:
         """Opens the disk, where there is one."""

@@ -38,6 +38,7 @@ WORKER_METRICS = (
     Metric(f"{_W}readings_total", COUNTER, "Readings by what became of them", ("partition", "became")),
     Metric(f"{_W}late_seconds_total", COUNTER, "GPU time of late readings: their windows were cut before", _PART),
     Metric(f"{_W}clocks_ignored_total", COUNTER, "Clock records that were not believed", _PART),
+    Metric(f"{_W}spool_gaps_total", COUNTER, "Gaps that collectors told, resends among them", _PART),
     Metric(f"{_W}dead_letters_total", COUNTER, "Records refused for good", ("topic", "partition", "reason")),
     Metric(f"{_W}windows_total", COUNTER, "Windows of nodes closed", _PART),
     Metric(f"{_W}rows_total", COUNTER, "Usage rows published", _PART),
@@ -51,6 +52,7 @@ WORKER_METRICS = (
 _COUNTERS = {
     "records": "records_total", "windows": "windows_total", "rows": "rows_total",
     "violations": "conservation_violations_total", "clocks_ignored": "clocks_ignored_total",
+    "gaps": "spool_gaps_total",
 }  # fmt: skip
 _GAUGES = {"nodes": "nodes", "open_windows": "open_windows", "buffered_readings": "buffered_readings"}
 _TIMES = {

@@ -86,6 +86,25 @@ def test_spool_without_a_disk_holds_in_memory(tmp_path: Path, caplog: pytest.Log
     assert last == 2000
 
 
+def test_spool_knows_how_many_messages_wait(tmp_path: Path) -> None:
+    """What is not acknowledged is counted to the message, on disk and in memory, in old epochs too."""
+    for path in (tmp_path, None):
+        sender = Sender(path, Broker())
+        sender.broker.away = True
+        for n in range(200):
+            sender.send(10, GPU_SAMPLES if n % 3 else POD_MAPPINGS)
+        assert sender.spool.waiting == 200
+        if path:
+            sender.restart()
+            sender.send()
+        else:
+            sender.step()
+            sender.send()
+        assert sender.spool.waiting == 201
+        sender.drain()
+        assert sender.spool.waiting == 0
+
+
 def test_spool_takes_the_disk_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the path can be made again messages go to disk, what waited in memory first."""
     monkeypatch.setattr(spool_backlog, "DISK_RETRY_S", 0)
