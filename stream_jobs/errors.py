@@ -24,6 +24,10 @@ class Stop(Exception):
     """Going on would lose or falsify figures: the process ends with the reason and a person decides."""
 
 
+class FencedError(Exception):
+    """The group has moved on: this worker's generation no longer owns the partition. It is dropped, nothing is lost."""
+
+
 def exit_code(error: BaseException) -> int:
     """Exit code of a process that ends by `error`: 3 where the outside failed, 4 for everything else."""
     return EXIT_OUTSIDE if isinstance(error, Retry) else EXIT_DEFECT

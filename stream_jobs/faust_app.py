@@ -7,7 +7,7 @@ means is the worker's business (worker.py). Law: a commit carries the generation
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,18 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type:
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.assignor import PartitionAssignor
+from faust.types import TP
 
-from schemas.names import GPU_SAMPLES, INPUT_TOPICS
+from schemas.names import INPUT_TOPICS
 
 from .core.meter import LogRecord
-from .errors import Retry
+from .errors import FencedError, Retry
 from .lane import Received
 from .odd_headers import tolerate_odd_headers
 from .settings import WorkerSettings
 
 Committed = dict[str, tuple[int, str]]
 """Topic to committed offset and metadata; a topic without a commit is left out."""
-
-
-class FencedError(Exception):
-    """The group has moved on: this worker's generation no longer owns what it wanted to commit."""
 
 
 class TogetherAssignor(PartitionAssignor):
@@ -94,10 +91,14 @@ class FaustShell:
         return bool(self.app.should_stop)
 
     @property
-    def is_member(self) -> bool:
-        """Whether the group still knows this worker by that generation; if not, a new assignment is under way."""
+    def is_settled(self) -> bool:
+        """Whether the group knows this worker by that generation and Faust lets messages through.
+
+        If not, a new assignment is under way, and Faust throws away what it had fetched.
+        """
         consumer = self.app.consumer._thread._consumer
-        return consumer is not None and consumer._coordinator.generation == self.generation
+        is_member = consumer is not None and consumer._coordinator.generation == self.generation
+        return bool(is_member and self.app.consumer.flow_active and not self.app.rebalancing)
 
     @property
     def reaches_group(self) -> bool:
@@ -105,9 +106,23 @@ class FaustShell:
         consumer = self.app.consumer._thread._consumer
         return consumer is not None and consumer._coordinator.coordinator_id is not None
 
-    def assigned(self) -> set[int]:
-        """Partitions that this worker meters in the current generation."""
-        return {tp.partition for tp in self.app.consumer.assignment() if tp.topic == GPU_SAMPLES}
+    def partitions(self) -> set[int]:
+        """Partitions of which this worker has all input topics in the current generation."""
+        assigned = {(tp.topic, tp.partition) for tp in self.app.consumer.assignment()}
+        return {p for _, p in assigned if all((topic, p) in assigned for topic in INPUT_TOPICS)}
+
+    async def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+        """Reads on from an offset in each of some topics; FencedError if the partition is gone.
+
+        Faust itself seeks to the commit after an assignment, but not where that is 0 or there is none: what it had
+        fetched and thrown away until then would never come again.
+        """
+        try:
+            await self.app.consumer.seek_wait({TP(topic, partition): offset for topic, offset in offsets.items()})
+        except IllegalStateError as error:
+            raise FencedError(str(error)) from error
+        except TimeoutError as error:
+            raise Retry(f"partition {partition}: the consumer did not go to {dict(offsets)}") from error
 
     def log_ends(self, partition: int) -> dict[str, int]:
         """Next offset of each input topic's log as the last fetch told; a topic that was not fetched is left out."""
@@ -122,14 +137,15 @@ class FaustShell:
                 found[topic] = int(end)
         return found
 
-    async def committed(self, partition: int) -> Committed:
-        """Committed offset and metadata of a partition of each input topic; Retry if the broker does not say."""
-        wanted = [TopicPartition(topic, partition) for topic in INPUT_TOPICS]
+    async def committed(self, partitions: Sequence[int]) -> dict[int, Committed]:
+        """Committed offset and metadata of partitions, by input topic; Retry if the broker does not say."""
+        wanted = [TopicPartition(topic, partition) for partition in partitions for topic in INPUT_TOPICS]
         try:
-            found = await self._call(lambda c: c._coordinator.fetch_committed_offsets(wanted))
+            found = await self._call(lambda c: c._coordinator.fetch_committed_offsets(wanted)) if wanted else {}
         except KafkaError as error:
-            raise Retry(f"committed offsets of partition {partition}: {error!r}") from error
-        return {tp.topic: (at.offset, at.metadata) for tp, at in found.items() if at.offset >= 0}
+            raise Retry(f"committed offsets of partitions {list(partitions)}: {error!r}") from error
+        there = {tp: (at.offset, at.metadata) for tp, at in found.items() if at.offset >= 0}
+        return {p: {tp.topic: at for tp, at in there.items() if tp.partition == p} for p in partitions}
 
     async def log_starts(self, partitions: Sequence[int]) -> dict[int, dict[str, int]]:
         """First offset that the log still has, by partition and input topic; Retry if the broker is away.
@@ -142,6 +158,18 @@ class FaustShell:
         except KafkaError as error:
             raise Retry(f"start of the log of partitions {list(partitions)}: {error!r}") from error
         return {p: {tp.topic: int(at) for tp, at in found.items() if tp.partition == p} for p in partitions}
+
+    async def true_ends(self, partitions: Iterable[int]) -> dict[int, dict[str, int]]:
+        """Next offset of each input topic's log, by partition, asked of the brokers now; Retry if one is away."""
+        wanted = [TopicPartition(topic, partition) for partition in partitions for topic in INPUT_TOPICS]
+        try:
+            found = await self._call(lambda c: c.end_offsets(wanted))
+        except KafkaError as error:
+            raise Retry(f"end of the log of partitions {list(partitions)}: {error!r}") from error
+        ends: dict[int, dict[str, int]] = {}
+        for tp, end in found.items():
+            ends.setdefault(tp.partition, {})[tp.topic] = int(end)
+        return ends
 
     async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:
         """Commits a partition's offsets with their metadata, all at once; FencedError if the group has moved on."""

@@ -13,6 +13,8 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from schemas.names import INPUT_TOPICS
+
 from .core.carry import Progress
 from .core.meter import LogRecord, PartitionMeter, Refused
 from .core.settings import MeterSettings, Source
@@ -65,6 +67,8 @@ class Lane:
     saved_sha256: str = ""
     saved_at_s: float = 0.0
     opened_at_s: float = 0.0
+    resumed: bool = False
+    """Whether it goes on from a progress."""
     committed: bool = False
     """Whether a progress of this lane was committed."""
     gaps: dict[str, Gap] = field(default_factory=dict)
@@ -73,6 +77,8 @@ class Lane:
     """Gaps that are in the log itself, e.g. where a producer ended a transaction; the lane goes on behind them."""
     reached: dict[str, int] = field(default_factory=dict)
     """Where the partition was when the progress was saved that this lane goes on from; it reads again up to there."""
+    silent_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(INPUT_TOPICS, 0.0))
+    """For how long nothing was fed from a topic, as far as the watchdog looked."""
     counts: LaneCounts = field(default_factory=LaneCounts)
     begun: dict[str, int] = field(init=False)
 
@@ -140,6 +146,7 @@ class Lane:
             self.holes.remove(gap)
         self.gaps.pop(message.topic, None)
         self.expected[message.topic] = offset + 1
+        self.silent_s[message.topic] = 0.0
         return True
 
 

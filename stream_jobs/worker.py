@@ -14,23 +14,22 @@ from schemas.names import GPU_SAMPLES
 
 from . import log
 from .clock import monotonic_s, wall_us
-from .core.carry import Progress
-from .errors import Retry, Stop, exit_code
-from .faust_app import Committed, FaustShell, FencedError
+from .errors import FencedError, exit_code
+from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
-from .lane import Gap, Lane, Received, open_lane
-from .log_reader import first_offset, read_progress, topic_ids
+from .lane import Lane, Received
+from .log_reader import first_offset, topic_ids
 from .metrics import Page, serve
-from .progress import decode_pointer, encode_pointer
+from .opening import Opener
+from .progress import encode_pointer
 from .publish import Publisher
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
+from .watchdog import Watchdog
 
 _FIGURES_S = 2.0
 """Time between two looks at the lanes for the page: not at each scrape, which comes from another thread; one look at
 40,000 nodes takes some 20 ms."""
-_GAP_PATIENCE_S = 30.0
-"""In a rebalance messages of the old place may still come; longer than this they are no remains."""
 
 
 class Worker:
@@ -39,18 +38,18 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._log = log.logger("worker")
-        self._meter_settings = settings.meter()
-        self._topic_ids = topic_ids(settings.bootstrap_servers)
+        ids = topic_ids(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
         self._buffer: list[Received] = []
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
-        self._gaps_since_s: dict[tuple[int, str], float] = {}
         self._status_at_s = self._figures_at_s = 0.0
         self._figures, self._not_ready = WorkerFigures(), ["starting"]
         self._values: Values = {}
-        self._turned_s = monotonic_s()
+        self._turned_s = self._looked_s = monotonic_s()
         self._shell = FaustShell(settings, self._receive, self._loop)
+        self._opener = Opener(self._shell, settings.bootstrap_servers, settings.meter(), ids[GPU_SAMPLES])
+        self._watchdog = Watchdog(self._shell, self._log)
 
     def run(self) -> int:
         """Meters until SIGTERM or SIGINT (0); ends the process itself on any error."""
@@ -88,24 +87,27 @@ class Worker:
     async def _round(self) -> None:
         messages, self._buffer = self._buffer, []
         self._room.set()
-        if not self._shell.is_member:
-            # Faust will seek to the commit after the new assignment, so what was read so far comes again.
+        step_s, self._looked_s = self._turned_s - self._looked_s, self._turned_s
+        if not self._shell.is_settled:
+            # What was read so far comes again: each lane that is opened sends the reader to where it begins.
             self._drop(list(self._lanes.values()))
+            self._watchdog.note_unsettled(step_s)
             return
         generation = self._shell.generation
         self._drop([lane for lane in self._lanes.values() if lane.generation != generation])
+        # Also one without a message: the worker is ready only when it knows where each of its partitions stands.
+        if new := self._shell.partitions() - self._lanes.keys():
+            await self._open(sorted(new), generation)
         by_partition: dict[int, list[Received]] = {}
         for message in messages:
-            if message.generation == generation:
+            if message.generation == generation and message.partition in self._lanes:
                 by_partition.setdefault(message.partition, []).append(message)
-        # Also one without a message: the worker is ready only when it knows where each of its partitions stands.
-        await self._open(sorted({*by_partition, *self._shell.assigned()} - self._lanes.keys()), generation)
         for partition, own in by_partition.items():
             await self._find_holes(self._lanes[partition], own)
             await asyncio.to_thread(self._meter, self._lanes[partition], own)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
-            await self._check_gaps()
+        await self._watchdog.look(self._lanes, step_s)
         await self._save_due()
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
@@ -128,35 +130,19 @@ class Worker:
             self._log.info("partitions closed", partitions=[lane.partition for lane in lanes])
 
     async def _open(self, partitions: list[int], generation: int) -> None:
-        found = {p: await self._progress_of(p, await self._shell.committed(p)) for p in partitions}
-        starts = await self._shell.log_starts([p for p, (progress, _) in found.items() if progress is None])
-        for partition, (progress, reached) in found.items():
-            begin, topic_id = progress or starts[partition], self._topic_ids[GPU_SAMPLES]
-            lane = open_lane(partition, generation, self._meter_settings, topic_id, begin, reached)
-            lane.saved_at_s = lane.opened_at_s = monotonic_s()
-            self._lanes[partition] = lane
-            self._log.info(
-                "partition opened",
-                partition=partition,
-                generation=generation,
-                resumed=progress is not None,
-                offsets=lane.expected,
-                reread_records=lane.reread_left(),
-            )
-
-    async def _progress_of(self, partition: int, committed: Committed) -> tuple[Progress | None, dict[str, int]]:
-        """The progress that the commit points to, and how far it had read; None for a group that never committed."""
-        if not committed:
-            return None, {}
-        pointers = {metadata for _, metadata in committed.values()}
-        if len(pointers) != 1:
-            raise Stop(f"partition {partition}: the three topics' commits name different progress records: {committed}")
-        pointer = decode_pointer(pointers.pop())
-        servers = self._settings.bootstrap_servers
-        progress = await asyncio.to_thread(read_progress, servers, partition, pointer)
-        if progress.offsets != {topic: offset for topic, (offset, _) in committed.items()}:
-            raise Stop(f"partition {partition}: progress says {progress.offsets}, the commit says {committed}")
-        return progress, pointer.reached
+        try:
+            async for lane in self._opener.open(partitions, generation):
+                self._lanes[lane.partition] = lane
+                self._log.info(
+                    "partition opened",
+                    partition=lane.partition,
+                    generation=generation,
+                    resumed=lane.resumed,
+                    offsets=lane.expected,
+                    reread_records=lane.reread_left(),
+                )
+        except FencedError as error:
+            self._log.warning("partitions lost", partitions=partitions, reason=str(error))
 
     async def _save_due(self) -> None:
         """Writes and commits the progress of lanes whose time has come; drops a lane that lost its partition."""
@@ -186,29 +172,10 @@ class Worker:
                 self._log.warning("no message at these offsets", gap=str(gap))
                 lane.holes.add(gap)
 
-    async def _check_gaps(self) -> None:
-        """Ends the process where records are gone, or where the expected ones do not come."""
-        gaps = {(lane.partition, topic): gap for lane in self._lanes.values() for topic, gap in lane.gaps.items()}
-        self._gaps_since_s = {place: since for place, since in self._gaps_since_s.items() if place in gaps}
-        for place, gap in gaps.items():
-            await self._require_whole_log(gap)
-            since_s = self._gaps_since_s.setdefault(place, monotonic_s())
-            if monotonic_s() - since_s > _GAP_PATIENCE_S:
-                raise Retry(f"{gap}, for {_GAP_PATIENCE_S:.0f} s now; a restart reads on from the committed place")
-
-    async def _require_whole_log(self, gap: Gap) -> None:
-        start = (await self._shell.log_starts([gap.partition]))[gap.partition][gap.topic]
-        if start > gap.expected:
-            raise Stop(
-                f"{gap}; the log now starts at {start}: records were deleted before they were metered "
-                "(log_truncated). Their time would be missing without a word, so nothing goes on; delete the consumer "
-                "group to begin anew"
-            )
-
     def _look(self) -> None:
         """Notes how things stand, for scrapes and probes; who reads that it is ready finds figures that say so too."""
-        there = self._shell.is_member and self._shell.reaches_group
-        reasons, now_s = not_ready(self._lanes, self._shell.assigned() if there else None), monotonic_s()
+        there = self._shell.is_settled and self._shell.reaches_group
+        reasons, now_s = not_ready(self._lanes, self._shell.partitions() if there else None), monotonic_s()
         turns = bool(reasons) != bool(self._not_ready)
         if self._settings.metrics_port and (turns or now_s - self._figures_at_s >= _FIGURES_S):
             self._figures_at_s = now_s

@@ -15,7 +15,7 @@ class Shell:
         self.is_stopping = stopping
 
     @property
-    def is_member(self) -> bool:
+    def is_settled(self) -> bool:
         """Asks the consumer, which is not there."""
         raise RuntimeError("consumer stopped")
 
@@ -23,6 +23,7 @@ class Shell:
 def _worker(monkeypatch: pytest.MonkeyPatch, stopping: bool) -> tuple[Worker, list[BaseException]]:
     worker = Worker.__new__(Worker)
     worker._shell, worker._log, worker._buffer, worker._room = Shell(stopping), log.logger("test"), [], asyncio.Event()
+    worker._looked_s = 0.0
     deaths: list[BaseException] = []
 
     def die(error: BaseException) -> None:
