@@ -66,8 +66,7 @@ class Watchdog:
         if self._asked is None:
             if silent:
                 # Beside the rounds, which must not wait for a broker that does not answer.
-                asking = asyncio.create_task(self._ask(sorted({p for p, _ in silent})))
-                self._asked = asking
+                self._asked = asyncio.create_task(self._ask(sorted({p for p, _ in silent})))  # noqa: RUF006 kept here
         elif self._asked.done():
             asked, self._asked = self._asked, None
             try:
