@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     ),
     "sql": Subcommand("infra.cli.sql:sql", "Ask the ledger in SQL.", "jobs", _LEDGER),
     "top": Subcommand("infra.cli.top:top", "The last windows, by pod.", "jobs", _LEDGER),
+    "audit": Subcommand("infra.cli.audit:audit", "The ledger's laws, or its checksum.", "jobs", _LEDGER),
     "collector": Subcommand(
         "collector.cli:main", "The node agent: NVML, processes and grants to Kafka.", "collector", _RUN
     ),
