@@ -21,7 +21,7 @@ from faust.types import TP
 
 from schemas.names import INPUT_TOPICS
 
-from .core.meter import LogRecord
+from .core.contents import LogRecord
 from .errors import FencedError, Retry
 from .lane import Received
 from .odd_headers import tolerate_odd_headers

@@ -16,7 +16,8 @@ import pyarrow as pa
 from schemas.names import INPUT_TOPICS
 
 from .core.carry import Progress
-from .core.meter import LogRecord, PartitionMeter, Refused
+from .core.contents import LogRecord
+from .core.meter import PartitionMeter, Refused
 from .core.settings import MeterSettings, Source
 from .lane_counts import LaneCounts
 from .progress import Pointer, digest, encode_body

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from . import log
 from .clock import monotonic_s
-from .core.meter import LogRecord, Refused
+from .core.contents import LogRecord
+from .core.meter import Refused
 from .deadletters import letter_of
 from .errors import DeadLetter, Retry, Stop
 from .ledger import Ledger, LedgerError

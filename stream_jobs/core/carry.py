@@ -5,8 +5,11 @@ A meter that starts from a carry at an offset and reads on gives the rows that a
 """
 
 import msgspec
+import pyarrow as pa
 
-from .cuts import ClockIndex, Gaps, SequenceSet
+from schemas.pods import NodeRecord, PodRecord
+
+from .cuts import Gaps, SequenceSet
 
 
 class SenderCarry(msgspec.Struct):
@@ -35,13 +38,38 @@ class NodeCarry(msgspec.Struct):
     """(offset, start, end) of the spool gaps that open windows may touch."""
 
 
+class HistoryCarry(msgspec.Struct):
+    """What is known of a node beyond its open windows, as of now (history.py); columns in the order of its fields."""
+
+    node: str
+    first_us: int | None
+    low_us: int
+    looked_to_us: int
+    first_offset: int
+    facts: list[list[int]]
+    quiet: list[list[int]]
+    pods: list[tuple[int, PodRecord]]
+    record: tuple[int, NodeRecord] | None
+
+
+class ClusterNow(msgspec.Struct):
+    """Of a cluster as of now: its clocks, where the readings of each window lie in gpu-samples, its nodes' history."""
+
+    cluster: str
+    heard_us: int
+    clocks: dict[str, tuple[int | None, list[int], list[int]]]
+    """Per topic the newest clock, and times and offsets of the index."""
+    ranges: list[tuple[int, int, int]]
+    """(window start, first offset, offset after the last)."""
+    nodes: list[HistoryCarry]
+
+
 class ClusterCarry(msgspec.Struct):
     """A cluster's clock of gpu-samples and its nodes at an offset."""
 
     cluster: str
     heard_us: int
-    clock_times_us: list[int]
-    clock_offsets: list[int]
+    clock_us: int | None
     gap_ends_us: list[int]
     gap_totals_us: list[int]
     nodes: list[NodeCarry]
@@ -54,6 +82,9 @@ class Carry(msgspec.Struct):
     clusters: list[ClusterCarry]
     closed_to_us: list[tuple[str, str, int]]
     gone: list[tuple[str, str]] = []
+    positions: dict[str, int] = {}
+    """Where each topic was read to: what is late below that is known."""
+    now: list[ClusterNow] = []
 
 
 class Progress(msgspec.Struct):
@@ -64,18 +95,19 @@ class Progress(msgspec.Struct):
 
 
 def encode_carry(carry: Carry) -> bytes:
-    """JSON of a carry."""
-    return msgspec.json.encode(carry)
+    """Compressed JSON of a carry, behind its length in 8 bytes."""
+    plain = msgspec.json.encode(carry)
+    packed: bytes = pa.compress(plain, codec="zstd", asbytes=True)
+    return len(plain).to_bytes(8, "big") + packed
 
 
 def decode_carry(payload: bytes) -> Carry:
     """The carry; ValueError where it is torn."""
-    return msgspec.json.decode(payload, type=Carry)
-
-
-def clock_of(carry: ClusterCarry) -> ClockIndex:
-    """The clock index of a carry."""
-    return ClockIndex(list(carry.clock_times_us), list(carry.clock_offsets))
+    try:
+        plain = pa.decompress(payload[8:], int.from_bytes(payload[:8], "big"), codec="zstd", asbytes=True)
+    except (pa.ArrowException, OSError, OverflowError) as error:
+        raise ValueError(f"carry of {len(payload)} bytes cannot be unpacked: {error}") from error
+    return msgspec.json.decode(plain, type=Carry)
 
 
 def gaps_of(carry: ClusterCarry) -> Gaps:

@@ -1,37 +1,54 @@
 """What a meter knows of one cluster in its partition: the clocks of three topics, their gaps, and its nodes.
 
-Clock, cuts and idleness are judged per cluster: a node two hours ahead does not silence its neighbours.
+Clock, cuts and idleness are judged per cluster: a node two hours ahead does not silence its neighbours. What comes for
+a window after its cut becomes a late fact of its node (late.py).
 """
 
 from dataclasses import dataclass, field
 
 from schemas.headers import Headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from schemas.pods import NodeRecord, PodRecord
+from schemas.snapshots import Snapshot
 from stream_jobs.decode import Reading
 from stream_jobs.decode_checks import Columns
 
-from .carry import ClusterCarry, clock_of, gaps_of
+from .assemble import devices_of, touched
+from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
+from .history import TOPICS, history_of
+from .identity import FOREVER_US
+from .late import LateFact, cut_before, node_changes_from, pod_changes_from
 from .node import Buffered, NodeState
-from .settings import MeterSettings
-from .window import DeviceFacts, NodeWindow
+from .settings import MINUTE_US, MeterSettings
+from .window import NodeWindow, SeenGap
 
-TOPICS = (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS)
+Positions = dict[str, int]
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """Clocks, gaps and nodes of one cluster; `closed_to` and `gone` are what was closed before a restart."""
+    """Clocks, gaps and nodes of one cluster; `closed_to` and `gone` are what was closed before a restart.
+
+    `position` is where each topic is read to; of records below `known`, it is known already what is late.
+    """
 
     name: str
     settings: MeterSettings
     closed_to: dict[tuple[str, str], int]
     gone: set[tuple[str, str]]
-    clocks: dict[str, ClockIndex] = field(default_factory=lambda: {topic: ClockIndex() for topic in TOPICS})
+    position: Positions
+    known: Positions
+    clocks: dict[str, ClockIndex] = field(init=False)
     gaps: Gaps = field(default_factory=Gaps)
     heard_us: int = 0
     """Append time of its newest clock record, or of its first record while it has none."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By window start: first offset, and the one after the last, of what touches it in gpu-samples and is not late."""
+
+    def __post_init__(self) -> None:
+        self.clocks = {topic: ClockIndex(self.settings.unit_us) for topic in TOPICS}
 
     def node(self, name: str) -> NodeState:
         """State of a node, made at its first record."""
@@ -48,6 +65,8 @@ class ClusterState:
         if before is None:
             for node in self.nodes.values():
                 node.clip(now_us, self.settings)
+                if node.started:
+                    self._judge_early(node, now_us)
         elif now_us - before > self.settings.clock_gap_us:
             self.gaps.add(now_us, now_us - before)
         for node in self.nodes.values():
@@ -57,37 +76,83 @@ class ClusterState:
         return True
 
     def take_reading(self, headers: Headers, offset: int, columns: tuple[Columns, Columns]) -> str:
-        """Takes a reading; says what became of it: `taken`, `duplicate` or `late`."""
+        """Takes a reading; says what became of it: `taken`, `duplicate`, `late`, or `beyond` what can be revised."""
         device, process = columns
         node, key = self.node(headers.node), (headers.boot_id, headers.epoch_us)
-        if not node.is_new(key, headers.seq):
-            return "duplicate"
+        is_new, clock_us = node.is_new(key, headers.seq), self.clocks[GPU_SAMPLES].now_us
         if not len(device["read_us"]):
-            return "taken"
-        start_us, end_us = _touched(device)
-        clock_us = self.clocks[GPU_SAMPLES].now_us
+            return "taken" if is_new else "duplicate"
+        start_us, end_us = touched(device)
+        if not is_new:
+            self._note_late(node, offset, start_us, end_us, FOREVER_US)
+            return "duplicate"
         if not node.started:
             node.start(start_us, clock_us, self.settings, self.closed_to.get((self.name, node.node), 0))
-        late = end_us <= node.cut_to_us
-        if not late and end_us > node.closed_to_us:
+            node.history.first_offset, node.history.first_us = offset, node.cut_to_us
+        node.history.low_us = min(node.history.low_us, start_us // self.settings.window_us * self.settings.window_us)
+        became = self._place(node, offset, start_us, end_us)
+        if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
             node.buffered.append(Buffered(start_us, end_us, reading))
-        node.list_devices(int(device["read_us"].max()), offset, _devices_of(device))
+        node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
-        return "late" if late else "taken"
+        return became
+
+    def take_gap(self, name: str, topic: str, gap: SeenGap) -> None:
+        """Takes a gap of a collector's spool; one of readings before the node's first touches nothing."""
+        node = self.node(name)
+        if topic == GPU_SAMPLES and node.started:
+            self._place(node, gap.offset, gap.start_us, gap.end_us + 1)
+        if topic == POD_MAPPINGS:
+            self._judge(node, topic, gap.offset, gap.start_us, gap.end_us + 1)
+        node.take_gap(topic, gap)
+
+    def take_snapshot(self, name: str, offset: int, sender: tuple[str, int], snapshot: Snapshot) -> None:
+        """Takes a snapshot; one that comes late is seen by the windows of its time and after."""
+        node = self.node(name)
+        self._judge(node, POD_MAPPINGS, offset, snapshot.taken_us - self.settings.slack_us)
+        node.take_snapshot(offset, sender, snapshot)
+
+    def take_pod(self, name: str, offset: int, pod: PodRecord) -> None:
+        """Takes a pod's record; what it changes in closed windows is late."""
+        node = self.node(name)
+        self._judge(node, POD_EVENTS, offset, pod_changes_from(node.history.take_pod(offset, pod), pod))
+        node.pods.append((offset, pod))
+
+    def take_record(self, name: str, offset: int, record: NodeRecord) -> None:
+        """Takes a node's record; what it changes in closed windows is late."""
+        node = self.node(name)
+        self._judge(node, POD_EVENTS, offset, node_changes_from(node.history.take_record(offset, record), record))
+        node.records.append((offset, record))
 
     def next_window(self, node: NodeState) -> NodeWindow | None:
-        """The node's oldest open window if all three cuts of it are known."""
+        """The node's oldest open window if all three cuts of it are known, and all below them was read."""
         known = node.cuts.get(node.closed_to_us) if node.started else None
         if known is None:
             return None
-        at_us = node.closed_to_us + self.settings.window_us + self.settings.lateness_us
-        mappings, events = self.clocks[POD_MAPPINGS].first_at(at_us), self.clocks[POD_EVENTS].first_at(at_us)
-        if mappings is None or events is None:
+        cuts = self.first_cuts(node.closed_to_us)
+        if cuts is None or self.position[POD_MAPPINGS] < cuts[0] or self.position[POD_EVENTS] < cuts[1]:
             return None
-        floors = self._read_from(node.closed_to_us)
-        return node.window(node.closed_to_us, (known, mappings, events), floors, self.settings)
+        return node.window(node.closed_to_us, (known, *cuts), self.read_from(node.closed_to_us), self.settings)
+
+    def first_cuts(self, window_start_us: int) -> tuple[int, int] | None:
+        """Cuts of a window's first result in pod-mappings and pod-events, None where a clock has not come so far."""
+        at_us = window_start_us + self.settings.window_us + self.settings.lateness_us
+        mappings, events = self.clocks[POD_MAPPINGS].first_at(at_us), self.clocks[POD_EVENTS].first_at(at_us)
+        return None if mappings is None or events is None else (mappings, events)
+
+    def ready_minute(self) -> int:
+        """The newest minute up to which revisions can be made: all three topics are read up to where it began."""
+        clocks = [clock.now_us for clock in self.clocks.values()]
+        minute = min(0 if now is None else now for now in clocks) // MINUTE_US * MINUTE_US
+        offsets = {topic: clock.first_at(minute) for topic, clock in self.clocks.items()}
+        return minute if all(at is not None and self.position[topic] >= at for topic, at in offsets.items()) else 0
+
+    def note_closed(self, node: NodeState, window: NodeWindow, absent: bool) -> None:
+        """Notes of a window's first result what a revision of it could not find out any more."""
+        if absent or window.listed_us < window.start_us:
+            node.history.note_quiet(window.start_us, window.end_us, window.listing, absent)
 
     def floors(self) -> tuple[int, int]:
         """Offsets in pod-mappings and pod-events below which no window that may still close can see."""
@@ -95,49 +160,103 @@ class ClusterState:
         if clock_us is None:
             return 0, 0
         horizon_us = clock_us - self.settings.first_window_horizon_us - self.settings.window_us
-        return self._read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
+        return self.read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
+
+    def read_from(self, window_start_us: int) -> tuple[int, int]:
+        """Where a window begins to read pod-mappings and pod-events."""
+        from_us = window_start_us - self.settings.reach_back_us
+        return self.clocks[POD_MAPPINGS].read_from(from_us), self.clocks[POD_EVENTS].read_from(from_us)
 
     def forget(self) -> None:
         """Drops facts and clock entries that no window can need any more."""
-        floors = self.floors()
+        floors, s = self.floors(), self.settings
+        clock_us = min(clock.now_us or 0 for clock in self.clocks.values())
         for node in self.nodes.values():
             node.forget(*floors)
-        clock_us = self.clocks[GPU_SAMPLES].now_us or 0
+            node.history.forget(clock_us, floors[1], s)
         keep_us = min([clock_us, *(n.closed_to_us for n in self.nodes.values() if n.started)])
+        oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - s.window_us
         for clock in self.clocks.values():
-            clock.forget_before(keep_us - self.settings.reach_back_us - self.settings.first_window_horizon_us)
+            clock.forget_before(oldest_us - s.reach_back_us)
+        for start_us in [start for start in self.ranges if start < oldest_us]:
+            del self.ranges[start_us]
 
     def carry(self) -> ClusterCarry:
         """A copy of what gpu-samples alone has made so far."""
-        clock = self.clocks[GPU_SAMPLES]
         return ClusterCarry(
             cluster=self.name,
             heard_us=self.heard_us,
-            clock_times_us=clock.times_us[-1:],
-            clock_offsets=clock.offsets[-1:],
+            clock_us=self.clocks[GPU_SAMPLES].now_us,
             gap_ends_us=list(self.gaps.ends_us),
             gap_totals_us=list(self.gaps.totals_us),
             nodes=[n.carry() for n in self.nodes.values() if n.started],
         )
 
+    def now(self) -> ClusterNow:
+        """A copy of what is known as of now, whatever topic told it."""
+        events_floor = min(self.floors()[1], self.position[POD_EVENTS])
+        return ClusterNow(
+            cluster=self.name,
+            heard_us=self.heard_us,
+            clocks={t: (clock.now_us, list(clock.times_us), list(clock.offsets)) for t, clock in self.clocks.items()},
+            ranges=[(start, *offsets) for start, offsets in self.ranges.items()],
+            nodes=[node.history.carry(node.node, events_floor) for node in self.nodes.values()],
+        )
+
     def restore(self, carry: ClusterCarry) -> None:
-        """Takes up a carry."""
-        self.clocks[GPU_SAMPLES], self.gaps = clock_of(carry), gaps_of(carry)
+        """Takes up a carry, after `restore_now`."""
+        self.clocks[GPU_SAMPLES].now_us = carry.clock_us
+        self.gaps = gaps_of(carry)
         for node in carry.nodes:
             self.node(node.node).restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
 
-    def _read_from(self, window_start_us: int) -> tuple[int, int]:
-        from_us = window_start_us - self.settings.reach_back_us
-        return self.clocks[POD_MAPPINGS].read_from(from_us), self.clocks[POD_EVENTS].read_from(from_us)
+    def restore_now(self, now: ClusterNow) -> None:
+        """Takes up what was known when the carry was saved; the clock of gpu-samples goes back to where it begins."""
+        for topic, (now_us, times_us, offsets) in now.clocks.items():
+            self.clocks[topic] = ClockIndex(self.settings.unit_us, list(times_us), list(offsets), now_us)
+        self.clocks[GPU_SAMPLES] = self.clocks[GPU_SAMPLES].below(self.position[GPU_SAMPLES], None)
+        self.ranges = {start: (first, last) for start, first, last in now.ranges}
+        for history in now.nodes:
+            self.node(history.node).history = history_of(history)
 
+    def _place(self, node: NodeState, offset: int, start_us: int, end_us: int) -> str:
+        """Notes which windows a record of gpu-samples touches, and which of them were cut before it came."""
+        size, clock_us = self.settings.window_us, self.clocks[GPU_SAMPLES].now_us
+        for window_us in range(max(start_us // size * size, node.cut_to_us), end_us, size):
+            first, last = self.ranges.get(window_us, (offset, offset + 1))
+            self.ranges[window_us] = min(first, offset), max(last, offset + 1)
+        is_late = clock_us is not None and end_us <= node.cut_to_us
+        touches_some = self._note_late(node, offset, start_us, end_us, clock_us)
+        return "taken" if not is_late else "late" if touches_some else "beyond"
 
-def _touched(device: Columns) -> tuple[int, int]:
-    """The time that a message's device rows touch: when they were read, and what they span, if anything."""
-    spans, read = device["span_end_us"] > device["span_start_us"], device["read_us"]
-    first = device["span_start_us"][spans].min(initial=read.min())
-    return int(first), int(device["span_end_us"][spans].max(initial=read.max() + 1))
+    def _note_late(self, node: NodeState, offset: int, start_us: int, end_us: int, clock_us: int | None) -> bool:
+        """Notes a record of gpu-samples as late for windows that are cut; False where that is beyond the reach.
 
+        `clock_us` is forever for a duplicate: no minute shows it. Before the first clock, that will judge.
+        """
+        if self.clocks[GPU_SAMPLES].now_us is None or clock_us is None:
+            node.early.append((offset, start_us, end_us, clock_us))
+            return True
+        fact = LateFact(offset, start_us, end_us, node.cut_to_us, clock_us)
+        if start_us >= node.cut_to_us or (clock_us != FOREVER_US and not fact.windows(0, self.settings)):
+            return False
+        if offset >= self.known[GPU_SAMPLES]:
+            node.history.add(GPU_SAMPLES, fact)
+        return True
 
-def _devices_of(device: Columns) -> list[DeviceFacts]:
-    names = dict(zip(device["gpu_uuid"].tolist(), device["gpu_model"].tolist(), strict=True))
-    return [DeviceFacts(uuid, names[uuid]) for uuid in sorted(names)]
+    def _judge_early(self, node: NodeState, now_us: int) -> None:
+        """Judges by the first clock what came before it."""
+        node.history.first_us = node.cut_to_us
+        early, node.early = node.early, []
+        for offset, start_us, end_us, clock_us in early:
+            self._note_late(node, offset, start_us, end_us, now_us if clock_us is None else clock_us)
+
+    def _judge(self, node: NodeState, topic: str, offset: int, start_us: int, end_us: int | None = None) -> None:
+        """Notes a record of pod-mappings or pod-events as late for the cut windows whose time it speaks of."""
+        clock_us = self.clocks[topic].now_us
+        if clock_us is None or offset < self.known[topic]:
+            return
+        before_us = cut_before(clock_us, self.settings)
+        if start_us < before_us:
+            end_us = before_us if end_us is None else end_us
+            node.history.add(topic, LateFact(offset, start_us, min(end_us, before_us), before_us, clock_us))

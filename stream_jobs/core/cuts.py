@@ -10,32 +10,35 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ClockIndex:
-    """Where the clock of one topic partition first reached each time; rising in both."""
+    """Where the clock of one topic partition first reached each multiple of `unit_us`; rising in both.
 
+    Every time that is asked for is such a multiple (settings.unit_us), so days of a clock fit in some thousand entries.
+    """
+
+    unit_us: int = 1
     times_us: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
-
-    @property
-    def now_us(self) -> int | None:
-        """The newest clock, None before the first."""
-        return self.times_us[-1] if self.times_us else None
+    now_us: int | None = None
+    """The newest clock, None before the first."""
 
     def add(self, now_us: int, offset: int) -> bool:
         """Takes a clock record; False if it does not move the clock forward."""
-        if self.times_us and now_us <= self.times_us[-1]:
+        if self.now_us is not None and now_us <= self.now_us:
             return False
-        self.times_us.append(now_us)
-        self.offsets.append(offset)
+        self.now_us = now_us
+        if not self.times_us or now_us // self.unit_us > self.times_us[-1] // self.unit_us:
+            self.times_us.append(now_us)
+            self.offsets.append(offset)
         return True
 
     def first_at(self, time_us: int) -> int | None:
-        """First offset at which the clock had reached a time; None if it has not yet."""
+        """First offset at which the clock had reached a multiple of the unit; None if it has not yet."""
         i = bisect_left(self.times_us, time_us)
         return self.offsets[i] if i < len(self.times_us) else None
 
     def read_from(self, time_us: int) -> int:
         """Where to begin reading for a time: the log's beginning if its first clock is later than that."""
-        i = bisect_left(self.times_us, time_us)
+        i = bisect_left(self.times_us, time_us // self.unit_us * self.unit_us)
         if i == 0:
             return 0
         return self.offsets[i] if i < len(self.times_us) else self.offsets[-1]
@@ -45,6 +48,11 @@ class ClockIndex:
         i = bisect_left(self.times_us, time_us) - 1
         if i > 0:
             del self.times_us[:i], self.offsets[:i]
+
+    def below(self, offset: int, now_us: int | None) -> "ClockIndex":
+        """The index as it was before the record at an offset, when the clock stood at `now_us`."""
+        i = bisect_left(self.offsets, offset)
+        return ClockIndex(self.unit_us, self.times_us[:i], self.offsets[:i], now_us)
 
 
 @dataclass(slots=True)

@@ -4,45 +4,37 @@ Owns event time, cuts and progress; must not know Kafka, clocks or where rows go
 tests/README.md are tested on it in tests/property/test_meter.py and test_crash.py against a pure function of the log.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
 from schemas import headers as h
 from schemas.clock import decode_clock
-from schemas.gaps import decode_gap
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
-from schemas.pods import decode_node, decode_pod
-from schemas.snapshots import decode_snapshot
-from stream_jobs.decode import DecodeError, decode_readings
-from stream_jobs.decode_checks import Columns
 from stream_jobs.errors import DeadLetter
 
 from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
-from .cluster import TOPICS, ClusterState
+from .cluster import ClusterState
+from .contents import Content, Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
 from .figures import meter_figures
+from .history import TOPICS
 from .identity import Directory
 from .node import NodeState
+from .repair import Plan, plan_repairs, reasons, remake
+from .revise import revision, revision_table, rows_by_window
 from .settings import MeterSettings, Source
-from .window import NodeWindow, SeenGap
+from .window import NodeWindow
 
 MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
     "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "late_us", "clocks_ignored",
-    "windows", "rows", "violations", "clusters_forgotten", "gaps",
+    "windows", "rows", "violations", "clusters_forgotten", "gaps", "readings_beyond", "beyond_us", "looks",
+    "revisions", "revision_rows",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """A record as the log has it."""
-
-    offset: int
-    append_us: int
-    headers: list[tuple[str, bytes]]
-    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,7 @@ class PartitionMeter:
     def __init__(self, settings: MeterSettings, source: Source, progress: Progress | None = None) -> None:
         """A fresh meter, or one that goes on from a progress record."""
         self.settings, self.source = settings, source
-        self.position = dict.fromkeys(TOPICS, 0)
+        self.position, self._known = dict.fromkeys(TOPICS, 0), dict.fromkeys(TOPICS, 0)
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
@@ -70,6 +62,7 @@ class PartitionMeter:
         self._checkpoints: list[Carry] = []
         self._checkpoint_us = -(1 << 62)
         self._directories: dict[tuple[str, str], tuple[list[int], Directory]] = {}
+        self._repairs: deque[Plan] = deque()
         if progress is not None:
             self._restore(progress)
 
@@ -77,7 +70,7 @@ class PartitionMeter:
         """Takes records of a topic in offset order; ones below the position were seen and are passed over."""
         refused: list[Refused] = []
         new = [record for record in records if record.offset >= self.position[topic]]
-        readings = _decoded_readings(new) if topic == GPU_SAMPLES else {}
+        readings = decoded_readings(new) if topic == GPU_SAMPLES else {}
         for record in new:
             self.position[topic] = record.offset + 1
             self.counts["records"] += 1
@@ -96,8 +89,10 @@ class PartitionMeter:
             for node in cluster.nodes.values():
                 while closed < MAX_WINDOWS_A_CALL and (window := cluster.next_window(node)) is not None:
                     closed += 1
-                    if not node.is_absent(window):
+                    absent = node.is_absent(window)
+                    if not absent:
                         ready.append(window)
+                    cluster.note_closed(node, window, absent)
                     node.cuts.pop(node.closed_to_us, None)
                     node.closed_to_us += self.settings.window_us
         for cluster in self._clusters.values() if closed else ():
@@ -110,11 +105,38 @@ class PartitionMeter:
         self.counts["violations"] += table.column("holder_kind").to_pylist().count("violation")
         return table
 
+    def next_repair(self) -> Plan | None:
+        """The next repair pass, to be made whole by `repaired` with the parts of the log it names; None without one."""
+        if not self._repairs:
+            self._repairs.extend(plan for cluster in self._clusters.values() for plan in plan_repairs(cluster))
+        return self._repairs[0] if self._repairs else None
+
+    def repaired(self, plan: Plan, records: dict[str, Sequence[LogRecord]]) -> pa.Table:
+        """Rows of the revisions of a plan, from the records in its parts of the log; may be none."""
+        cluster, nodes = self._clusters[plan.cluster], {look.node for look in plan.looks}
+        contents = {t: contents_of(t, records.get(t, ()), plan.cluster, nodes, self.settings) for t in TOPICS}
+        windows = list(remake(plan, contents, cluster))
+        made = rows_by_window(close_windows(windows, self.source)) if windows else {}
+        rows = []
+        for look in plan.looks:
+            minutes, start_us = made.get((look.node, look.window_start_us), {}), look.window_start_us
+            for before_us, minute_us in pairwise((look.before_us, *look.minutes_us)):
+                why = reasons(cluster.nodes[look.node].history, start_us, minute_us, self.settings)
+                found = revision(minutes.get(before_us, {}), minutes.get(minute_us, {}), minute_us, why)
+                self.counts["looks"] += 1
+                self.counts["revisions"] += bool(found)
+                rows += found
+        for name, minute_us in plan.done:
+            cluster.nodes[name].history.looked_to_us = minute_us
+        self._repairs.popleft()
+        self.counts["revision_rows"] += len(rows)
+        return revision_table(rows)
+
     def progress(self) -> Progress | None:
         """Where to begin after a restart, with the newest carry at or below what is needed; None before the first."""
         needed = self.position[GPU_SAMPLES]
         for node in self._nodes():
-            needed = min([needed, *(b.reading.offset for b in node.buffered)])
+            needed = min([needed, *(b.reading.offset for b in node.buffered), *(early[0] for early in node.early)])
         usable = [c for c in self._checkpoints if c.samples_offset <= needed]
         if not usable:
             return None
@@ -124,6 +146,7 @@ class PartitionMeter:
         closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
         carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
+        carry.positions, carry.now = dict(self.position), [cluster.now() for cluster in self._clusters.values()]
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
             GPU_SAMPLES: carry.samples_offset,
@@ -139,41 +162,36 @@ class PartitionMeter:
     def _nodes(self) -> list[NodeState]:
         return [node for cluster in self._clusters.values() for node in cluster.nodes.values()]
 
-    def _take(self, topic: str, record: LogRecord, reading: tuple[Columns, Columns] | DecodeError | None) -> None:
-        headers = h.decode_headers(record.headers)
-        if headers.version > h.CURRENT_VERSION:
-            text = f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}"
-            raise DeadLetter("version", text)
+    def _take(self, topic: str, record: LogRecord, decoded: Decoded | None) -> None:
+        headers = headers_of(record)
         if headers.record == h.CLOCK:
-            return self._clock(topic, record)
+            self._clock(topic, record)
+            return
         cluster = self._cluster(headers.cluster, record.append_us)
-        if isinstance(reading, DecodeError):
-            raise reading
-        if reading is not None:
-            read_us = max(int(reading[0][name].max(initial=0)) for name in ("read_us", "span_end_us"))
-            self._refuse_far_future(headers.record, read_us, record.append_us)
-            became = cluster.take_reading(headers, record.offset, reading)
-            self.counts[f"readings_{became}"] += 1
-            if became == "late":
-                self.counts["late_us"] += int((reading[0]["span_end_us"] - reading[0]["span_start_us"]).sum())
-            return None
-        if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
-            snapshot = decode_snapshot(record.payload)
-            return cluster.node(headers.node).take_snapshot(
-                record.offset, (headers.boot_id, headers.epoch_us), snapshot
-            )
-        if topic in (GPU_SAMPLES, POD_MAPPINGS) and headers.record == h.GAP:
-            gap = decode_gap(record.payload)
-            self._refuse_far_future(headers.record, gap.end_us, record.append_us)
+        content = content_of(topic, record, headers, decoded, self.settings)
+        if content.reading is not None:
+            self._take_reading(cluster, content, record)
+        elif content.snapshot is not None:
+            cluster.take_snapshot(headers.node, record.offset, content.snapshot.sender, content.snapshot.snapshot)
+        elif content.gap is not None:
             self.counts["gaps"] += 1
-            return cluster.node(headers.node).take_gap(topic, SeenGap(record.offset, gap.start_us, gap.end_us))
-        if topic == POD_EVENTS and headers.record == h.POD_EVENT:
-            cluster.node(headers.node).pods.append((record.offset, decode_pod(record.payload)))
-            return None
-        if topic == POD_EVENTS and headers.record == h.NODE_EVENT:
-            cluster.node(headers.node).records.append((record.offset, decode_node(record.payload)))
-            return None
-        raise DeadLetter("record", f"record {headers.record!r} does not belong on {topic}")
+            cluster.take_gap(headers.node, topic, content.gap)
+        elif content.pod is not None:
+            cluster.take_pod(headers.node, record.offset, content.pod)
+        elif content.record is not None:
+            cluster.take_record(headers.node, record.offset, content.record)
+
+    def _take_reading(self, cluster: ClusterState, content: Content, record: LogRecord) -> None:
+        reading = content.reading
+        assert reading is not None
+        became = cluster.take_reading(content.headers, record.offset, (reading.device, reading.process))
+        self.counts[f"readings_{became}"] += 1
+        if became in ("late", "beyond"):
+            span_us = int((reading.device["span_end_us"] - reading.device["span_start_us"]).sum())
+            self.counts[f"{became}_us"] += span_us
+            if became == "beyond" and record.offset >= self._known[GPU_SAMPLES]:
+                reach_s = self.settings.reach_us // 1_000_000
+                raise DeadLetter("late", f"{span_us} us of GPU time came more than {reach_s} s after their windows")
 
     def _clock(self, topic: str, record: LogRecord) -> None:
         try:
@@ -193,20 +211,11 @@ class PartitionMeter:
             clusters = [c.carry() for c in self._clusters.values()]
             self._checkpoints.append(Carry(self.position[GPU_SAMPLES], clusters, []))
 
-    def _refuse_far_future(self, record: str, read_us: int, append_us: int) -> None:
-        """Refuses what no window would see for days: it would be held, and progress would wait for it all the while."""
-        ahead_us = 0 if self.settings.simulated_time else read_us - append_us
-        if ahead_us > self.settings.reading_ahead_us:
-            raise ValueError(
-                f"{record} at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
-                f"({append_us} us), at most {self.settings.reading_ahead_us // 1_000_000} s: is the node's clock wrong?"
-            )
-
     def _cluster(self, name: str, heard_us: int) -> ClusterState:
         known = self._clusters.get(name)
         if known is None:
             known = self._clusters[name] = ClusterState(
-                name, self.settings, self._closed_to, self._gone, heard_us=heard_us
+                name, self.settings, self._closed_to, self._gone, self.position, self._known, heard_us=heard_us
             )
         return known
 
@@ -227,9 +236,12 @@ class PartitionMeter:
 
     def _restore(self, progress: Progress) -> None:
         carry = decode_carry(progress.carry)
-        self.position = {topic: progress.offsets[topic] for topic in TOPICS}
+        self.position.update({topic: progress.offsets[topic] for topic in TOPICS})
+        self._known.update(carry.positions)
         self._closed_to = {(cluster, node): closed for cluster, node, closed in carry.closed_to_us}
         self._gone = set(carry.gone)
+        for now in carry.now:
+            self._cluster(now.cluster, now.heard_us).restore_now(now)
         for saved in carry.clusters:
             self._cluster(saved.cluster, saved.heard_us).restore(saved)
         self._checkpoints = [carry]
@@ -240,10 +252,3 @@ def _why(error: Exception) -> tuple[str, str]:
     if isinstance(error, DeadLetter):
         return error.reason, error.detail
     return "headers" if isinstance(error, h.HeaderError) else "decode", str(error)
-
-
-def _decoded_readings(records: Sequence[LogRecord]) -> dict[int, tuple[Columns, Columns] | DecodeError]:
-    """What the readings among records hold, by offset; decoded together, since the cost is per batch."""
-    wanted = ("record", h.READING.encode())
-    readings = [record for record in records if wanted in record.headers]
-    return dict(zip((r.offset for r in readings), decode_readings([r.payload for r in readings]), strict=True))

@@ -12,8 +12,10 @@ from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 from stream_jobs.decode import Reading
 
+from .assemble import DeviceList, Facts, assemble
 from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
+from .history import NodeHistory
 from .settings import MeterSettings
 from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
 
@@ -25,15 +27,6 @@ class Buffered:
     start_us: int
     end_us: int
     reading: Reading
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceList:
-    """The devices that a reading listed, when, and where it stands in the log."""
-
-    read_us: int
-    offset: int
-    devices: list[DeviceFacts]
 
 
 @dataclass(slots=True)
@@ -59,6 +52,9 @@ class NodeState:
     snapshots: list[SeenSnapshot] = field(default_factory=list)
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
+    history: NodeHistory = field(default_factory=NodeHistory)
+    early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
+    """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
 
     def start(self, first_us: int, clock_us: int | None, settings: MeterSettings, closed_to_us: int) -> None:
         """Opens the node's windows at the one of its first reading, within the horizon around the clock."""
@@ -118,46 +114,27 @@ class NodeState:
     def window(
         self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], settings: MeterSettings
     ) -> NodeWindow:
-        """The closing function's input for a window: what lies below its cuts and at or above the topics' floors.
-
-        Devices that were last listed beyond the reach are no longer taken for there.
-        """
+        """The closing function's input for a window: what lies below its cuts and at or above the topics' floors."""
         end_us = start_us + settings.window_us
-        readings = [
-            b.reading
-            for b in self.buffered
-            if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
-        ]
         listed = [d for d in self.device_lists if d.read_us < end_us and d.offset < cuts[0]]
-        is_there = bool(listed) and start_us - listed[-1].read_us <= settings.reach_us
-        devices = {d.gpu_uuid: d for d in listed[-1].devices} if is_there else {}
-        for reading in readings:
-            for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
-                devices.setdefault(uuid, DeviceFacts(uuid, model))
         first = bisect_left(self.snapshots, floors[0], key=lambda s: s.offset)
         last = bisect_left(self.snapshots, cuts[1], key=lambda s: s.offset)
-        seen = [(pod.seen_us, offset, pod) for offset, pod in self.pods if floors[1] <= offset < cuts[2]]
-        newest = {pod.uid: pod for _, _, pod in sorted(seen, key=lambda s: s[:2])}
-        visible = [(r.seen_us, offset, r) for offset, r in self.records if floors[1] <= offset < cuts[2]]
-        return NodeWindow(
-            cluster=self.cluster,
-            node=self.node,
-            start_us=start_us,
-            end_us=end_us,
-            revision=0,
-            cuts=cuts,
-            devices=[devices[uuid] for uuid in sorted(devices)],
-            readings=readings,
+        gaps = [g for g in self.sample_gaps if g.offset < cuts[0]]
+        gaps += [g for g in self.mapping_gaps if floors[0] <= g.offset < cuts[1]]
+        facts = Facts(
+            readings=[
+                b.reading
+                for b in self.buffered
+                if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
+            ],
+            listed=listed[-1] if listed else None,
             snapshots=self.snapshots[first:last],
-            pods=[newest[uid] for uid in sorted(newest)],
-            node_record=max(visible, key=lambda v: v[:2])[2] if visible else None,
+            pods=[(offset, pod) for offset, pod in self.pods if floors[1] <= offset < cuts[2]],
+            records=[(offset, record) for offset, record in self.records if floors[1] <= offset < cuts[2]],
             boots=self.boots,
-            spool_gap=any(
-                floor <= g.offset < cut and g.start_us < end_us and g.end_us >= start_us
-                for gaps, floor, cut in ((self.sample_gaps, 0, cuts[0]), (self.mapping_gaps, floors[0], cuts[1]))
-                for g in gaps
-            ),
+            gaps=gaps,
         )
+        return assemble(self.cluster, self.node, start_us, 0, cuts, facts, settings)
 
     def is_absent(self, window: NodeWindow) -> bool:
         """Notes whether the node is gone by the end of a window; True where the window has no rows for that.

@@ -1,6 +1,10 @@
 """The numbers that change results, with units in their names."""
 
 from dataclasses import dataclass
+from math import gcd
+
+MINUTE_US = 60_000_000
+"""Revisions are made on whole minutes of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,8 @@ class MeterSettings:
     reading_ahead_us: int = 86_400_000_000
     """A reading this far ahead of its append time is refused."""
     reach_us: int = 518_400_000_000
-    """A cluster without a clock record for this long (append time) is forgotten; less than the log's retention.
+    """How long after a window's end a late record may still revise it; less than the log's retention.
+    A cluster without a clock record for this long (append time) is forgotten.
     A clock record that is older than this when it is appended is not believed. A node without a reading for this long
     of event time has no more rows."""
     simulated_time: bool = False
@@ -28,6 +33,16 @@ class MeterSettings:
     clock_key: bytes = b""
     checkpoint_us: int = 10_000_000
     """Clock time between two remembered (offset, carry) pairs."""
+
+    @property
+    def unit_us(self) -> int:
+        """What every time is a multiple of at which a clock's offset is asked for."""
+        return gcd(self.window_us, self.lateness_us, self.reach_back_us, MINUTE_US)
+
+    @property
+    def slack_us(self) -> int:
+        """How far before a snapshot the readings may span that name it; a driver's ring of samples holds 14 s."""
+        return min(15_000_000, self.lateness_us // 2)
 
 
 @dataclass(frozen=True, slots=True)

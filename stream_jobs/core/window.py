@@ -9,6 +9,7 @@ from stream_jobs.decode import Reading
 
 from .identity import process_index
 
+REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 _REPLICAS = re.compile(r"[1-9][0-9]{0,5}")
 
 
@@ -70,6 +71,10 @@ class NodeWindow:
     boots: list[str] = field(default_factory=list)
     spool_gap: bool = False
     """Some gap of a collector's spool touches it."""
+    listing: int = -1
+    """Offset of the reading whose device list counts; -1 without one."""
+    listed_us: int = 0
+    """When that was read."""
 
     @property
     def has_spans(self) -> bool:
@@ -80,5 +85,5 @@ class NodeWindow:
     @property
     def replicas(self) -> int:
         """Slots a GPU, by the node's label; 1 without one."""
-        text = (self.node_record.labels if self.node_record else {}).get("nvidia.com/gpu.replicas", "1")
+        text = (self.node_record.labels if self.node_record else {}).get(REPLICAS_LABEL, "1")
         return int(text) if _REPLICAS.fullmatch(text) else 1

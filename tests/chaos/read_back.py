@@ -12,7 +12,7 @@ from schemas.deadletters import decode_dead_letter
 from schemas.names import DEAD_LETTERS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from schemas.usage import ALL_COLUMNS, KEY_COLUMNS
 from stream_jobs.core.carry import Carry, decode_carry
-from stream_jobs.core.meter import LogRecord
+from stream_jobs.core.contents import LogRecord
 from stream_jobs.progress import Body
 from tests.integration.harness import read_all
 

@@ -8,7 +8,8 @@ import pytest
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS
 from stream_jobs.core.carry import decode_carry
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from tests.chaos import checker
 from tests.chaos.checker import Expected

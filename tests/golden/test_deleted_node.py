@@ -6,7 +6,8 @@ from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS
 from schemas.pods import NodeRecord, encode_record
 from stream_jobs.core.cluster import TOPICS
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from tests.golden.test_late_pieces import SECOND, START, clock, reading
 

@@ -6,7 +6,8 @@ from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.core.cluster import TOPICS
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, encode_reading
 

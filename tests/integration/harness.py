@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from infra.broker.child import spawn
 from schemas.names import GPU_USAGE, INPUT_TOPICS
 from schemas.usage import KEY_COLUMNS, USAGE_COLUMNS
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 
 CONTENT = [column.name for column in USAGE_COLUMNS]

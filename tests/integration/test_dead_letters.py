@@ -11,7 +11,8 @@ from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.headers import Headers, encode_headers
 from schemas.names import DEAD_LETTERS, GPU_SAMPLES, POD_EVENTS
-from stream_jobs.core.meter import LogRecord, Refused
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import Refused
 from stream_jobs.deadletters import letter_of
 from stream_jobs.publish import Publisher
 from tests.integration import fleet, harness

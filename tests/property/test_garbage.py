@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import Headers, decode_headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.decode import decode_reading
 from tests.property.drive import SETTINGS, SOURCE, content, run

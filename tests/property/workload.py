@@ -10,7 +10,7 @@ from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
 from schemas.snapshots import DeviceSlots, Grant, ProcessIdentity, Snapshot, encode_snapshot
-from stream_jobs.core.meter import LogRecord
+from stream_jobs.core.contents import LogRecord
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, encode_reading
 
 SECOND = 1_000_000

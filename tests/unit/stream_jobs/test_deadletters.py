@@ -1,5 +1,6 @@
 from schemas.deadletters import decode_dead_letter
-from stream_jobs.core.meter import LogRecord, Refused
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import Refused
 from stream_jobs.deadletters import letter_of
 
 RECORD = LogRecord(5, 6_000, [("record", b"\xff"), ("cluster", b"c")], b"\0payload")

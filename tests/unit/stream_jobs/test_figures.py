@@ -5,7 +5,7 @@ import pyarrow as pa
 from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import CLOCK, Headers, encode_headers
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS
-from stream_jobs.core.meter import LogRecord
+from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from stream_jobs.lane import Lane, Received, open_lane

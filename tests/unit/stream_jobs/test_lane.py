@@ -2,7 +2,7 @@ from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import CLOCK, Headers, encode_headers
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS
 from stream_jobs.core.carry import Progress
-from stream_jobs.core.meter import LogRecord
+from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.lane import Gap, Lane, Received, open_lane
 

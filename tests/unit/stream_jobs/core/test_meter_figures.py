@@ -1,7 +1,8 @@
 """What a meter says of itself, on a small fleet's log."""
 
 from schemas.names import INPUT_TOPICS
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from tests.integration import fleet
 

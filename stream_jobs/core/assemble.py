@@ -1,0 +1,84 @@
+"""Puts together the closing function's input from the facts that a window may see, for first results and revisions.
+
+Pure. Which facts those are, the caller decides by offsets (node.py, repair.py); what they mean together is here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from schemas.pods import NodeRecord, PodRecord
+from stream_jobs.decode import Reading
+from stream_jobs.decode_checks import Columns
+
+from .settings import MeterSettings
+from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceList:
+    """The devices that a reading listed, when, and where it stands in the log."""
+
+    read_us: int
+    offset: int
+    devices: list[DeviceFacts]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a window may see of its node; `listed` is the newest device list read before its end."""
+
+    readings: list[Reading]
+    listed: DeviceList | None
+    snapshots: list[SeenSnapshot]
+    pods: Iterable[tuple[int, PodRecord]]
+    records: Iterable[tuple[int, NodeRecord]]
+    boots: list[str]
+    gaps: Sequence[SeenGap]
+
+
+def assemble(
+    cluster: str, node: str, start_us: int, revision: int, cuts: tuple[int, int, int], facts: Facts, s: MeterSettings
+) -> NodeWindow:
+    """A node's window; devices that were last listed beyond the reach are no longer taken for there.
+
+    Of one pod's records, and of the node's, the one that the watcher saw last counts, whatever its place in the log.
+    """
+    end_us = start_us + s.window_us
+    is_there = facts.listed is not None and start_us - facts.listed.read_us <= s.reach_us
+    devices = {d.gpu_uuid: d for d in facts.listed.devices} if facts.listed and is_there else {}
+    for reading in facts.readings:
+        for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
+            devices.setdefault(uuid, DeviceFacts(uuid, model))
+    seen = sorted(((pod.seen_us, offset, pod) for offset, pod in facts.pods), key=lambda s: s[:2])
+    newest = {pod.uid: pod for _, _, pod in seen}
+    records = [(record.seen_us, offset, record) for offset, record in facts.records]
+    return NodeWindow(
+        cluster=cluster,
+        node=node,
+        start_us=start_us,
+        end_us=end_us,
+        revision=revision,
+        cuts=cuts,
+        devices=[devices[uuid] for uuid in sorted(devices)],
+        readings=facts.readings,
+        snapshots=facts.snapshots,
+        pods=[newest[uid] for uid in sorted(newest)],
+        node_record=max(records, key=lambda r: r[:2])[2] if records else None,
+        boots=facts.boots,
+        spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
+        listing=facts.listed.offset if facts.listed else -1,
+        listed_us=facts.listed.read_us if facts.listed else 0,
+    )
+
+
+def touched(device: Columns) -> tuple[int, int]:
+    """The time that a message's device rows touch: when they were read, and what they span, if anything."""
+    spans, read = device["span_end_us"] > device["span_start_us"], device["read_us"]
+    first = device["span_start_us"][spans].min(initial=read.min())
+    return int(first), int(device["span_end_us"][spans].max(initial=read.max() + 1))
+
+
+def devices_of(device: Columns) -> list[DeviceFacts]:
+    """The devices that a message's device rows name, by uuid."""
+    names = dict(zip(device["gpu_uuid"].tolist(), device["gpu_model"].tolist(), strict=True))
+    return [DeviceFacts(uuid, names[uuid]) for uuid in sorted(names)]

@@ -1,0 +1,120 @@
+"""What a record of an input topic says, or why it is refused; the same in the first reading and in a repair pass.
+
+Clock records are the meter's own business. Pure; tested in tests/property/test_garbage.py.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from schemas import headers as h
+from schemas.gaps import decode_gap
+from schemas.headers import Headers
+from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
+from schemas.snapshots import decode_snapshot
+from stream_jobs.decode import DecodeError, Reading, decode_readings
+from stream_jobs.decode_checks import Columns
+from stream_jobs.errors import DeadLetter
+
+from .settings import MeterSettings
+from .window import SeenGap, SeenSnapshot
+
+Decoded = tuple[Columns, Columns] | DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as the log has it."""
+
+    offset: int
+    append_us: int
+    headers: list[tuple[str, bytes]]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A record that was read: exactly one of the fields after `headers` is set."""
+
+    offset: int
+    headers: Headers
+    reading: Reading | None = None
+    snapshot: SeenSnapshot | None = None
+    pod: PodRecord | None = None
+    record: NodeRecord | None = None
+    gap: SeenGap | None = None
+
+
+def headers_of(record: LogRecord) -> Headers:
+    """Headers of a record; DeadLetter where its version is newer than this reader."""
+    headers = h.decode_headers(record.headers)
+    if headers.version > h.CURRENT_VERSION:
+        text = f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}"
+        raise DeadLetter("version", text)
+    return headers
+
+
+def content_of(
+    topic: str, record: LogRecord, headers: Headers, decoded: Decoded | None, settings: MeterSettings
+) -> Content:
+    """What a record says; `decoded` is what a reading's payload holds. DeadLetter or ValueError where it is refused."""
+    if isinstance(decoded, DecodeError):
+        raise decoded
+    if decoded is not None:
+        device = decoded[0]
+        read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
+        _refuse_far_future(headers.record, read_us, record.append_us, settings)
+        reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, record.offset, *decoded)
+        return Content(record.offset, headers, reading=reading)
+    if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
+        sender = (headers.boot_id, headers.epoch_us)
+        seen = SeenSnapshot(record.offset, sender, decode_snapshot(record.payload))
+        return Content(record.offset, headers, snapshot=seen)
+    if topic in (GPU_SAMPLES, POD_MAPPINGS) and headers.record == h.GAP:
+        gap = decode_gap(record.payload)
+        _refuse_far_future(headers.record, gap.end_us, record.append_us, settings)
+        return Content(record.offset, headers, gap=SeenGap(record.offset, gap.start_us, gap.end_us))
+    if topic == POD_EVENTS and headers.record == h.POD_EVENT:
+        return Content(record.offset, headers, pod=decode_pod(record.payload))
+    if topic == POD_EVENTS and headers.record == h.NODE_EVENT:
+        return Content(record.offset, headers, record=decode_node(record.payload))
+    raise DeadLetter("record", f"record {headers.record!r} does not belong on {topic}")
+
+
+def decoded_readings(records: Sequence[LogRecord]) -> dict[int, Decoded]:
+    """What the readings among records hold, by offset; decoded together, since the cost is per batch."""
+    wanted = ("record", h.READING.encode())
+    readings = [record for record in records if wanted in record.headers]
+    return dict(zip((r.offset for r in readings), decode_readings([r.payload for r in readings]), strict=True))
+
+
+def contents_of(
+    topic: str, records: Iterable[LogRecord], cluster: str, nodes: set[str], settings: MeterSettings
+) -> list[Content]:
+    """What the records of some nodes say; clocks, and what was refused when it was first read, are left out."""
+    mine: list[tuple[LogRecord, Headers]] = []
+    for record in records:
+        try:
+            headers = headers_of(record)
+        except (DeadLetter, ValueError):  # refused when it was first read
+            continue
+        if headers.record != h.CLOCK and headers.cluster == cluster and headers.node in nodes:
+            mine.append((record, headers))
+    readings = decoded_readings([record for record, _ in mine]) if topic == GPU_SAMPLES else {}
+    found = []
+    for record, headers in mine:
+        try:
+            found.append(content_of(topic, record, headers, readings.get(record.offset), settings))
+        except (DeadLetter, ValueError, RecursionError):  # refused when it was first read
+            continue
+    return found
+
+
+def _refuse_far_future(record: str, read_us: int, append_us: int, settings: MeterSettings) -> None:
+    """Refuses what no window would see for days: it would be held, and progress would wait for it all the while."""
+    ahead_us = 0 if settings.simulated_time else read_us - append_us
+    if ahead_us > settings.reading_ahead_us:
+        raise ValueError(
+            f"{record} at {read_us} us came {ahead_us // 1_000_000} s before its time by the broker's clock "
+            f"({append_us} us), at most {settings.reading_ahead_us // 1_000_000} s: is the node's clock wrong?"
+        )

@@ -1,0 +1,236 @@
+"""Repair passes: which closed windows late facts touch, which parts of the log they need, and the windows made anew.
+
+A revision is made by the same closing function as the first result, from the log: the facts below the window's first
+cuts and the late facts that touch it, up to the revision's minute. Pure: the shell reads the log (repairs.py). Law:
+revisions are the oracle's, whatever the interleaving and the crashes (tests/property/test_revisions.py).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from stream_jobs.decode import Reading
+
+from .assemble import DeviceList, Facts, assemble, devices_of, touched
+from .cluster import ClusterState
+from .contents import Content
+from .cuts import SequenceSet
+from .history import TOPICS, NodeHistory
+from .late import LateFact
+from .node import NodeState
+from .settings import MeterSettings
+from .window import NodeWindow
+
+LOOKS_A_PLAN = 200
+_NEAR = 500
+"""Parts of a log that are no further apart than this are read as one."""
+
+FIRST = 0
+"""The minute of a window's first result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A node's window to be made anew as of some minutes; `before` is the minute of what was published last."""
+
+    node: str
+    window_start_us: int
+    before_us: int
+    minutes_us: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Looks of one cluster, and the parts [from, to) of each topic that they need; `done` is looked at after it."""
+
+    cluster: str
+    looks: list[Look]
+    parts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    done: list[tuple[str, int]] = field(default_factory=list)
+
+
+def plan_repairs(cluster: ClusterState) -> list[Plan]:
+    """All looks that can be made now, in plans of a bounded size, oldest windows first."""
+    ready_us, looks, done = cluster.ready_minute(), [], []
+    for node in cluster.nodes.values():
+        pending = node.history.pending(ready_us)
+        if not pending or not _is_closed(pending, node, cluster):
+            continue
+        looks += _looks(node, pending, cluster)
+        done.append((node.node, max(fact.minute_us for fact in pending)))
+    looks.sort(key=lambda look: (look.window_start_us, look.node))
+    plans = [Plan(cluster.name, looks[at : at + LOOKS_A_PLAN]) for at in range(0, len(looks), LOOKS_A_PLAN)]
+    for plan in plans:
+        plan.parts = {topic: _merged(parts) for topic, parts in _parts(cluster, plan.looks).items()}
+    if done and not plans:
+        plans.append(Plan(cluster.name, [], {topic: [] for topic in TOPICS}))
+    if plans:
+        plans[-1].done = done
+    return plans
+
+
+def _is_closed(pending: list[LateFact], node: NodeState, cluster: ClusterState) -> bool:
+    """Whether every window that the facts touch has its first result, or never gets one."""
+    low_us, s = node.history.low_us, cluster.settings
+    last = max((windows[-1] for fact in pending if (windows := fact.windows(low_us, s))), default=None)
+    return last is None or node.closed_to_us > last
+
+
+def _looks(node: NodeState, pending: list[LateFact], cluster: ClusterState) -> list[Look]:
+    history, s = node.history, cluster.settings
+    minutes: dict[int, set[int]] = defaultdict(set)
+    for fact in pending:
+        for start_us in fact.windows(history.low_us, s):
+            minutes[start_us].add(fact.minute_us)
+    known = [f for facts in history.facts.values() for f in facts if f.minute_us <= history.looked_to_us]
+    found = []
+    for start_us, wanted in minutes.items():
+        before_us = max((f.minute_us for f in known if f.touches(start_us, s)), default=FIRST)
+        found.append(Look(node.node, start_us, before_us, tuple(sorted(wanted))))
+    return found
+
+
+def _parts(cluster: ClusterState, looks: Iterable[Look]) -> dict[str, list[tuple[int, int]]]:
+    parts: dict[str, list[tuple[int, int]]] = {topic: [] for topic in TOPICS}
+    for look in looks:
+        start_us, history = look.window_start_us, cluster.nodes[look.node].history
+        if start_us in cluster.ranges:
+            parts[GPU_SAMPLES].append(cluster.ranges[start_us])
+        quiet = history.quiet_at(start_us)
+        if quiet and quiet.listing >= 0:
+            parts[GPU_SAMPLES].append((quiet.listing, quiet.listing + 1))
+        cuts = cluster.first_cuts(start_us)
+        if cuts:
+            for topic, first, last in zip(TOPICS[1:], cluster.read_from(start_us), cuts, strict=True):
+                parts[topic].append((first, last))
+        for topic, facts in history.facts.items():
+            parts[topic] += [(f.offset, f.offset + 1) for f in facts if f.touches(start_us, cluster.settings)]
+    return parts
+
+
+def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    for first, last in sorted(parts):
+        if out and first <= out[-1][1] + _NEAR:
+            out[-1] = (out[-1][0], max(out[-1][1], last))
+        elif first < last:
+            out.append((first, last))
+    return out
+
+
+def remake(plan: Plan, contents: dict[str, list[Content]], cluster: ClusterState) -> Iterator[NodeWindow]:
+    """The windows of a plan as of each of their minutes; one without rows then is left out.
+
+    The revision of a window that stands for what was published last is its `before_us`.
+    """
+    by_node: dict[str, dict[str, list[Content]]] = {topic: defaultdict(list) for topic in TOPICS}
+    for topic, rows in contents.items():
+        for content in rows:
+            if content.headers.cluster == plan.cluster:
+                by_node[topic][content.headers.node].append(content)
+    for look in plan.looks:
+        node = cluster.nodes[look.node]
+        seen = _Seen({topic: by_node[topic][look.node] for topic in TOPICS}, node, look.window_start_us, cluster)
+        for minute_us in (look.before_us, *look.minutes_us):
+            window = seen.window(minute_us)
+            if window is not None:
+                yield window
+
+
+class _Seen:
+    """What a window of a node may see, minute by minute."""
+
+    def __init__(
+        self, contents: dict[str, list[Content]], node: NodeState, start_us: int, cluster: ClusterState
+    ) -> None:
+        self._contents, self._node, self._start_us, self._cluster = contents, node, start_us, cluster
+        self._late = {
+            topic: {f.offset: f for f in facts if start_us < f.before_us} for topic, facts in node.history.facts.items()
+        }
+
+    def window(self, minute_us: int) -> NodeWindow | None:
+        """The window as of a minute; None where it has no rows, or its first result was never made."""
+        history: NodeHistory = self._node.history
+        if minute_us == FIRST and (history.first_us is None or self._start_us < history.first_us):
+            return None
+        cuts = self._cluster.first_cuts(self._start_us)
+        if cuts is None:
+            return None
+        later = [self._cluster.clocks[topic].first_at(minute_us) or 0 if minute_us else 0 for topic in TOPICS]
+        facts = self._facts(minute_us, cuts)
+        shown = (later[0], max(cuts[0], later[1]), max(cuts[1], later[2]))
+        s = self._cluster.settings
+        window = assemble(self._cluster.name, self._node.node, self._start_us, minute_us, shown, facts, s)
+        return None if self._is_absent(window) else window
+
+    def _facts(self, minute_us: int, cuts: tuple[int, int]) -> Facts:
+        s, start_us = self._cluster.settings, self._start_us
+        end_us, floors = start_us + s.window_us, self._cluster.read_from(start_us)
+        samples = self._shown(GPU_SAMPLES, minute_us, None)
+        mappings = self._shown(POD_MAPPINGS, minute_us, (floors[0], cuts[0]))
+        events = self._shown(POD_EVENTS, minute_us, (floors[1], cuts[1]))
+        quiet = self._node.history.quiet_at(start_us)
+        readings, lists = [], []
+        for reading in _readings_once(samples):
+            first, last = touched(reading.device)
+            here = first < end_us and last > start_us
+            if here:
+                readings.append(reading)
+            if here or (quiet and reading.offset == quiet.listing):
+                read_us = int(reading.device["read_us"].max())
+                lists.append(DeviceList(read_us, reading.offset, devices_of(reading.device)))
+        listed = max((d for d in lists if d.read_us < end_us), key=lambda d: (d.read_us, d.offset), default=None)
+        gaps = [c.gap for c in mappings if c.gap]
+        gaps += [c.gap for c in samples if c.gap and c.offset > self._node.history.first_offset]
+        return Facts(
+            readings=readings,
+            listed=listed,
+            snapshots=[c.snapshot for c in mappings if c.snapshot],
+            pods=[(c.offset, c.pod) for c in events if c.pod],
+            records=[(c.offset, c.record) for c in events if c.record],
+            boots=self._node.boots,
+            gaps=gaps,
+        )
+
+    def _shown(self, topic: str, minute_us: int, first: tuple[int, int] | None) -> list[Content]:
+        return [c for c in self._contents[topic] if self._shows(topic, c.offset, minute_us, first)]
+
+    def _shows(self, topic: str, offset: int, minute_us: int, first: tuple[int, int] | None) -> bool:
+        """Whether the window sees a record as of a minute; `first` is what its first result saw, None where unknown."""
+        fact = self._late[topic].get(offset)
+        if fact is not None:
+            return fact.minute_us <= minute_us and fact.touches(self._start_us, self._cluster.settings)
+        return first is None or first[0] <= offset < first[1]
+
+    def _is_absent(self, window: NodeWindow) -> bool:
+        if window.has_spans:
+            return False
+        if window.node_record is not None:
+            deleted_us = window.node_record.deleted_us
+            return deleted_us is not None and deleted_us < window.end_us
+        quiet = self._node.history.quiet_at(self._start_us)
+        return quiet is not None and quiet.absent
+
+
+def _readings_once(contents: Iterable[Content]) -> list[Reading]:
+    """The readings that list devices, without duplicates."""
+    seen: dict[tuple[str, int], SequenceSet] = defaultdict(SequenceSet)
+    found = []
+    for content in contents:
+        reading = content.reading
+        if reading and seen[reading.boot_id, reading.epoch_us].add(reading.seq) and len(reading.device["read_us"]):
+            found.append(reading)
+    return found
+
+
+_REASONS = {GPU_SAMPLES: "late_reading", POD_MAPPINGS: "late_snapshot", POD_EVENTS: "late_pod_event"}
+
+
+def reasons(history: NodeHistory, window_start_us: int, minute_us: int, settings: MeterSettings) -> list[str]:
+    """Which kinds of late facts a minute showed to a window."""
+    return [
+        _REASONS[topic]
+        for topic, facts in history.facts.items()
+        if any(f.minute_us == minute_us and f.touches(window_start_us, settings) for f in facts)
+    ]
