@@ -37,6 +37,10 @@ WORKER_METRICS = (
     Metric(f"{_W}records_total", COUNTER, "Records metered", _PART),
     Metric(f"{_W}readings_total", COUNTER, "Readings by what became of them", ("partition", "became")),
     Metric(f"{_W}late_seconds_total", COUNTER, "GPU time of late readings: their windows were cut before", _PART),
+    Metric(f"{_W}late_beyond_seconds_total", COUNTER, "GPU time that came too late to be metered", _PART),
+    Metric(f"{_W}looks_total", COUNTER, "Closed windows computed again because of late records", _PART),
+    Metric(f"{_W}looks_abandoned_total", COUNTER, "Of these, given up: their part of the log is gone", _PART),
+    Metric(f"{_W}revisions_total", COUNTER, "Revisions of closed windows published", _PART),
     Metric(f"{_W}clocks_ignored_total", COUNTER, "Clock records that were not believed", _PART),
     Metric(f"{_W}spool_gaps_total", COUNTER, "Gaps that collectors told, resends among them", _PART),
     Metric(f"{_W}dead_letters_total", COUNTER, "Records refused for good", ("topic", "partition", "reason")),
@@ -52,14 +56,15 @@ WORKER_METRICS = (
 _COUNTERS = {
     "records": "records_total", "windows": "windows_total", "rows": "rows_total",
     "violations": "conservation_violations_total", "clocks_ignored": "clocks_ignored_total",
-    "gaps": "spool_gaps_total",
+    "gaps": "spool_gaps_total", "looks": "looks_total", "looks_abandoned": "looks_abandoned_total",
+    "revisions": "revisions_total",
 }  # fmt: skip
 _GAUGES = {"nodes": "nodes", "open_windows": "open_windows", "buffered_readings": "buffered_readings"}
 _TIMES = {
     "watermark_us": "watermark_timestamp_seconds", "clock_us": "clock_timestamp_seconds",
     "closed_to_us": "closed_timestamp_seconds",
 }  # fmt: skip
-_READINGS = ("taken", "duplicate", "late")
+_READINGS = ("taken", "duplicate", "late", "beyond")
 Table = dict[str, dict[tuple[str, ...], float]]
 
 
@@ -115,6 +120,7 @@ def _counters(lane: Lane) -> Table:
         **{_W + name: {part: numbers[key]} for key, name in _COUNTERS.items()},
         f"{_W}readings_total": {(partition, became): numbers[f"readings_{became}"] for became in _READINGS},
         f"{_W}late_seconds_total": {part: numbers["late_us"] / 1e6},
+        f"{_W}late_beyond_seconds_total": {part: numbers["beyond_us"] / 1e6},
         f"{_W}reread_records_total": {part: counts.reread},
         f"{_W}skipped_records_total": {part: counts.skipped},
         f"{_W}dead_letters_total": {(topic, partition, why): n for (topic, why), n in counts.letters.items()},

@@ -6,7 +6,7 @@ never fed, unless the log itself has nothing between (tests/unit/stream_jobs/tes
 """
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -31,6 +31,16 @@ class Received:
     partition: int
     generation: int
     record: LogRecord
+
+
+Parts = dict[str, list[tuple[int, int]]]
+"""Parts [from, to) of a partition of each input topic."""
+ReadParts = Callable[[int, Parts], dict[str, list[LogRecord]]]
+"""Reads the records of some parts of a partition again; LogGoneError where the log does not have them any more."""
+
+
+class LogGoneError(Exception):
+    """A part of the log was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,20 @@ class Lane:
         while (table := self.meter.close_ready()) is not None:
             self.counts.note_closed(table)
             yield table
+
+    def revised(self, read: ReadParts, until: Callable[[], bool]) -> Iterator[pa.Table]:
+        """Tables of the revisions that can be made now, pass by pass until time is up; `read` gets parts of the log.
+
+        A pass whose part of the log is gone is given up, and counted.
+        """
+        while not until() and (plan := self.meter.next_repair()) is not None:
+            try:
+                records = read(self.partition, plan.parts)
+            except LogGoneError as gone:
+                self.counts.gone.append(str(gone))
+                self.meter.abandon(plan)
+                continue
+            yield self.meter.repaired(plan, records)
 
     def reread_left(self) -> int:
         """Records to read again until the place where the partition was."""

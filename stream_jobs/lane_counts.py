@@ -30,6 +30,8 @@ class LaneCounts:
     """The same of the windows that were closed last."""
     append_us: dict[str, int] = field(default_factory=dict)
     """Append time of the last message of each topic."""
+    gone: list[str] = field(default_factory=list)
+    """Why repair passes were given up, since this was last told."""
 
     def note_refused(self, refused: Sequence[Refused]) -> None:
         """Counts dead letters."""

@@ -11,16 +11,22 @@ from functools import partial
 from schemas.headers import PROGRESS, Headers, encode_headers
 from schemas.names import METER_PROGRESS
 
+from .clock import monotonic_s
 from .deadletters import letter_of
 from .errors import Retry
-from .lane import Lane, Received, Saved
+from .lane import Lane, ReadParts, Received, Saved
 from .progress import Pointer, chunk_key, split
 from .publish import Outgoing, Publisher
 from .usage_messages import usage_messages
 
+REPAIR_S = 2.0
+"""How long a round may make revisions; what is left waits for the next."""
 
-def meter_round(lane: Lane, messages: Sequence[Received], publisher: Publisher) -> list[tuple[str, str, int, int]]:
-    """Feeds a lane and publishes its dead letters and closed windows; nothing is acknowledged yet.
+
+def meter_round(
+    lane: Lane, messages: Sequence[Received], publisher: Publisher, read: ReadParts
+) -> list[tuple[str, str, int, int]]:
+    """Feeds a lane and publishes its dead letters, closed windows and revisions; nothing is acknowledged yet.
 
     The dead letters as (topic, reason, how many, offset of the first), for the log.
     """
@@ -28,6 +34,10 @@ def meter_round(lane: Lane, messages: Sequence[Received], publisher: Publisher) 
     for each in refused:
         publisher.send(letter_of(each, lane.partition))
     for table in lane.closed():
+        for message in usage_messages(table, lane.partition):
+            publisher.send(message)
+    end_s = monotonic_s() + REPAIR_S
+    for table in lane.revised(read, lambda: monotonic_s() > end_s):
         for message in usage_messages(table, lane.partition):
             publisher.send(message)
     counts = Counter((each.topic, each.reason) for each in refused)

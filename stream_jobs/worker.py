@@ -21,6 +21,7 @@ from .lane import Lane, Received
 from .log_reader import first_offset, topic_ids
 from .metrics import Page, serve
 from .opening import Opener
+from .part_reader import PartReader
 from .progress import encode_pointer
 from .publish import Publisher
 from .rounds import meter_round, write_progress
@@ -40,6 +41,7 @@ class Worker:
         self._log = log.logger("worker")
         ids = topic_ids(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
+        self._parts = PartReader(settings.bootstrap_servers)
         self._buffer: list[Received] = []
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
@@ -112,10 +114,13 @@ class Worker:
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
         left, violations = lane.reread_left(), lane.meter.counts["violations"]
-        for topic, reason, count, offset in meter_round(lane, messages, self._publisher):
+        for topic, reason, count, offset in meter_round(lane, messages, self._publisher, self._parts.read):
             self._log.warning(
                 "dead letters", topic=topic, partition=lane.partition, reason=reason, count=count, first_offset=offset
             )
+        for reason in lane.counts.gone:
+            self._log.error("late data could not be applied", partition=lane.partition, reason=reason)
+        lane.counts.gone.clear()
         if left and not lane.reread_left():
             seconds = round(monotonic_s() - lane.opened_at_s, 3)
             self._log.info("caught up", partition=lane.partition, reread_records=lane.counts.reread, seconds=seconds)

@@ -46,6 +46,9 @@ class ClusterState:
     nodes: dict[str, NodeState] = field(default_factory=dict)
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By window start: first offset, and the one after the last, of what touches it in gpu-samples and is not late."""
+    late_nodes: set[str] = field(default_factory=set)
+    """Nodes with late facts that may not be looked at yet."""
+    _forgotten_us: int = 0
 
     def __post_init__(self) -> None:
         self.clocks = {topic: ClockIndex(self.settings.unit_us) for topic in TOPICS}
@@ -173,6 +176,10 @@ class ClusterState:
         clock_us = min(clock.now_us or 0 for clock in self.clocks.values())
         for node in self.nodes.values():
             node.forget(*floors)
+        if clock_us // MINUTE_US == self._forgotten_us // MINUTE_US:
+            return
+        self._forgotten_us = clock_us
+        for node in self.nodes.values():
             node.history.forget(clock_us, floors[1], s)
         keep_us = min([clock_us, *(n.closed_to_us for n in self.nodes.values() if n.started)])
         oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - s.window_us
@@ -218,6 +225,7 @@ class ClusterState:
         self.ranges = {start: (first, last) for start, first, last in now.ranges}
         for history in now.nodes:
             self.node(history.node).history = history_of(history)
+            self.late_nodes.add(history.node)
 
     def _place(self, node: NodeState, offset: int, start_us: int, end_us: int) -> str:
         """Notes which windows a record of gpu-samples touches, and which of them were cut before it came."""
@@ -242,6 +250,7 @@ class ClusterState:
             return False
         if offset >= self.known[GPU_SAMPLES]:
             node.history.add(GPU_SAMPLES, fact)
+            self.late_nodes.add(node.node)
         return True
 
     def _judge_early(self, node: NodeState, now_us: int) -> None:
@@ -260,3 +269,4 @@ class ClusterState:
         if start_us < before_us:
             end_us = before_us if end_us is None else end_us
             node.history.add(topic, LateFact(offset, start_us, min(end_us, before_us), before_us, clock_us))
+            self.late_nodes.add(node.node)

@@ -5,7 +5,7 @@ tests/README.md are tested on it in tests/property/test_meter.py and test_crash.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
     "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "late_us", "clocks_ignored",
     "windows", "rows", "violations", "clusters_forgotten", "gaps", "readings_beyond", "beyond_us", "looks",
-    "revisions", "revision_rows",
+    "revisions", "revision_rows", "looks_abandoned",
 )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ class PartitionMeter:
             self._repairs.extend(plan for cluster in self._clusters.values() for plan in plan_repairs(cluster))
         return self._repairs[0] if self._repairs else None
 
-    def repaired(self, plan: Plan, records: dict[str, Sequence[LogRecord]]) -> pa.Table:
+    def repaired(self, plan: Plan, records: Mapping[str, Sequence[LogRecord]]) -> pa.Table:
         """Rows of the revisions of a plan, from the records in its parts of the log; may be none."""
         cluster, nodes = self._clusters[plan.cluster], {look.node for look in plan.looks}
         contents = {t: contents_of(t, records.get(t, ()), plan.cluster, nodes, self.settings) for t in TOPICS}
@@ -126,11 +126,19 @@ class PartitionMeter:
                 self.counts["looks"] += 1
                 self.counts["revisions"] += bool(found)
                 rows += found
-        for name, minute_us in plan.done:
-            cluster.nodes[name].history.looked_to_us = minute_us
-        self._repairs.popleft()
+        self._looked(plan)
         self.counts["revision_rows"] += len(rows)
         return revision_table(rows)
+
+    def abandon(self, plan: Plan) -> None:
+        """Gives up the looks of a plan whose part of the log is gone."""
+        self.counts["looks_abandoned"] += len(plan.looks)
+        self._looked(plan)
+
+    def _looked(self, plan: Plan) -> None:
+        for name, minute_us in plan.done:
+            self._clusters[plan.cluster].nodes[name].history.looked_to_us = minute_us
+        self._repairs.popleft()
 
     def progress(self) -> Progress | None:
         """Where to begin after a restart, with the newest carry at or below what is needed; None before the first."""
@@ -146,7 +154,8 @@ class PartitionMeter:
         closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
         carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
-        carry.positions, carry.now = dict(self.position), [cluster.now() for cluster in self._clusters.values()]
+        carry.positions = {topic: max(at, self._known[topic]) for topic, at in self.position.items()}
+        carry.now = [cluster.now() for cluster in self._clusters.values()]
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
             GPU_SAMPLES: carry.samples_offset,
@@ -224,6 +233,7 @@ class PartitionMeter:
         lost = [n for n, c in self._clusters.items() if append_us - c.heard_us > self.settings.reach_us]
         for name in lost:
             del self._clusters[name]
+            self._repairs.clear()
             self.counts["clusters_forgotten"] += 1
 
     def _directory(self, window: NodeWindow) -> Directory:

@@ -17,6 +17,7 @@ from .cluster import ClusterState
 from .contents import Content
 from .cuts import SequenceSet
 from .history import TOPICS, NodeHistory
+from .identity import FOREVER_US
 from .late import LateFact
 from .node import NodeState
 from .settings import MeterSettings
@@ -53,7 +54,9 @@ class Plan:
 def plan_repairs(cluster: ClusterState) -> list[Plan]:
     """All looks that can be made now, in plans of a bounded size, oldest windows first."""
     ready_us, looks, done = cluster.ready_minute(), [], []
-    for node in cluster.nodes.values():
+    for node in [cluster.nodes[name] for name in sorted(cluster.late_nodes)]:
+        if not node.history.pending(FOREVER_US - 1):
+            cluster.late_nodes.discard(node.node)
         pending = node.history.pending(ready_us)
         if not pending or not _is_closed(pending, node, cluster):
             continue

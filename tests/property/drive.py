@@ -14,12 +14,19 @@ SOURCE = Source(0, "topic-id")
 INGEST = {c.name for c in INGEST_COLUMNS}
 
 
-def drain(meter: PartitionMeter) -> list[pa.Table]:
-    """All tables that can be closed now."""
+def drain(meter: PartitionMeter, log=None) -> list[pa.Table]:
+    """All tables that can be closed now, and with a log the revisions that can be made."""
     tables = []
     while (table := meter.close_ready()) is not None:
         tables.append(table)
+    while log is not None and (plan := meter.next_repair()) is not None:
+        tables.append(meter.repaired(plan, parts_of(log, plan.parts)))
     return tables
+
+
+def parts_of(log, parts):
+    """The records of some parts of a log."""
+    return {topic: [r for first, last in some for r in log[topic][first:last]] for topic, some in parts.items()}
 
 
 def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None):
@@ -30,13 +37,13 @@ def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None):
         size = rng.choice([1, 5, 40, 200]) if rng else len(log[topic])
         at = meter.position[topic]
         meter.feed(topic, log[topic][at : at + size])
-        tables += drain(meter)
+        tables += drain(meter, None if rng and rng.random() < 0.3 else log)
         if rng and rng.random() < 0.3:
             saved = meter.progress() or saved
         if rng and crashes and rng.random() < 0.05:
             crashes -= 1
             meter = PartitionMeter(SETTINGS, SOURCE, forget(saved) if forget and saved else saved)
-    return tables + drain(meter), meter
+    return tables + drain(meter, log), meter
 
 
 def content(tables):
@@ -49,19 +56,12 @@ def content(tables):
     return copies
 
 
+MEASURES = (
+    "held_us", "observed_us", "used_us", "charged_us", "energy_mj", "resident_us", "memory_byte_ms", "hot_idle_us",
+)  # fmt: skip
+
+
 def measures(tables):
-    """Rows in the oracle's form."""
-    out = {}
-    for (node, gpu, holder, window, _), (row, *_) in content(tables).items():
-        names = (
-            "held_us",
-            "observed_us",
-            "used_us",
-            "charged_us",
-            "energy_mj",
-            "resident_us",
-            "memory_byte_ms",
-            "hot_idle_us",
-        )
-        out[node, gpu, holder, window] = tuple(row[name] or 0 for name in names)
-    return out
+    """First results in the oracle's form."""
+    first = {key: copies[0] for key, copies in content(tables).items() if key[4] == 0}
+    return {key[:4]: tuple(row[name] or 0 for name in MEASURES) for key, row in first.items()}

@@ -111,8 +111,14 @@ def rows_of(log, settings: MeterSettings):
     """{(node, gpu, holder, window): measures} of every window whose cuts the log decides."""
     topics, out = parse(log), {}
     for cluster, node, start, cuts, floors, devices, walk in windows_of(topics, settings):
-        out |= window_rows(topics, cluster, node, start, cuts, floors, devices, walk.boots, settings)
+        sees = first_sight(cuts, floors)
+        out |= window_rows(topics, cluster, node, start, sees, devices, walk.boots, settings)
     return out
+
+
+def first_sight(cuts, floors):
+    """Whether a window's first result sees the record at an offset of topic 0, 1 or 2."""
+    return lambda topic, offset: (0, *floors)[topic] <= offset < cuts[topic]
 
 
 def gap_windows(log, settings: MeterSettings):
@@ -148,8 +154,8 @@ def windows_of(topics, settings: MeterSettings):
             yield cluster, node, start, (cut, *others), floors, devices, walk
 
 
-def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
-    """Rows of one node's window from the records below its cuts."""
+def window_rows(topics, cluster, node, a, sees, devices, boots, s):
+    """Rows of one node's window from the records that it sees."""
     b = a + s.window_us
     mine = [
         [r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record not in ("clock", "gap")]
@@ -158,12 +164,12 @@ def window_rows(topics, cluster, node, a, cuts, floors, devices, boots, s):
     readings, seen = [], set()
     for offset, h, (device, process) in mine[0]:
         key = (h.boot_id, h.epoch_us, h.seq)
-        if offset < cuts[0] and key not in seen:
-            seen.add(key)
+        if key not in seen and sees(0, offset):
             readings.append((boots.index(h.boot_id), h.epoch_us, h.seq, h, device, process))
+        seen.add(key)
     readings.sort(key=lambda r: r[:3])
-    snapshots = [((h.boot_id, h.epoch_us), c) for o, h, c in mine[1] if floors[0] <= o < cuts[1]]
-    told = [(c.seen_us, o, c) for o, h, c in mine[2] if floors[1] <= o < cuts[2] and h.record == "pod"]
+    snapshots = [((h.boot_id, h.epoch_us), c) for o, h, c in mine[1] if sees(1, o)]
+    told = [(c.seen_us, o, c) for o, h, c in mine[2] if sees(2, o) and h.record == "pod"]
     pods = {c.uid: c for _, _, c in sorted(told, key=lambda t: t[:2])}
     pods = [pods[uid] for uid in sorted(pods)]
     grants = grants_at(snapshots, pods, a, b)

@@ -84,7 +84,7 @@ def reading_payload(rng, t0, t1, gpus, pids, seq):
     return encode_reading(*columns)
 
 
-def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True):
+def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True, reboots: bool = False):
     """Records of the three topics; with `late`, some arrive after their windows' cuts."""
     rng, log = random.Random(seed), Log()
     end = minutes * 60
@@ -101,7 +101,7 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True):
                 encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND), b"", topic, 0),
             )
     for number in range(nodes):
-        add_node(rng, log, number, end, late)
+        add_node(rng, log, number, end, late, reboots)
     for topic in log.items:
         for _ in range(3):
             headers = Headers(
