@@ -41,6 +41,8 @@ class WorkerSettings(BaseSettings):
     """Length of a window."""
     lateness_s: int = Field(120, ge=0, le=86_400)
     """How long a window waits after its end."""
+    reach_s: int = Field(518_400, ge=3600, le=31_536_000)
+    """How long after its end a window is still revised by late records; less than the retention of the topics."""
     step_s: float = Field(0.5, gt=0, le=60)
     """Time between two rounds of decode, close, publish."""
     progress_s: float = Field(10.0, gt=0, le=3600)
@@ -61,6 +63,7 @@ class WorkerSettings(BaseSettings):
         return MeterSettings(
             window_us=self.window_s * 1_000_000,
             lateness_us=self.lateness_s * 1_000_000,
+            reach_us=self.reach_s * 1_000_000,
             simulated_time=self.simulated_time,
             clock_key=self.clock_key.get_secret_value().encode(),
         )

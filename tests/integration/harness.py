@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +120,20 @@ def expected_rows(bootstrap_servers: str) -> Rows:
         by_partition[message.partition()][message.topic()].append(record)
     rows: Rows = defaultdict(set)
     for partition, topics in by_partition.items():
-        meter = PartitionMeter(MeterSettings(simulated_time=True), Source(partition), None)
-        for topic, records in topics.items():
-            meter.feed(topic, records)
-        while (table := meter.close_ready()) is not None:
+        for table in metered(topics, partition):
             _collect(rows, table)
     return rows
+
+
+def metered(topics: dict[str, list[LogRecord]], partition: int) -> Iterator[pa.Table]:
+    """The tables that an undisturbed meter makes of a partition's log: first results, then revisions."""
+    meter = PartitionMeter(MeterSettings(simulated_time=True), Source(partition), None)
+    for topic, records in topics.items():
+        meter.feed(topic, records)
+    while (table := meter.close_ready()) is not None:
+        yield table
+    while (plan := meter.next_repair()) is not None:
+        yield meter.repaired(plan, {t: [r for a, b in plan.parts[t] for r in topics[t][a:b]] for t in plan.parts})
 
 
 def _collect(rows: Rows, table: pa.Table) -> int:
