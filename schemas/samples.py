@@ -55,13 +55,16 @@ RING_OVERFLOW = 2
 CLOCK_STEP = 4
 DEVICE_LOST = 8
 ENERGY_RESET = 16
+CLOCK_AHEAD = 32
 READING_FLAGS = {
     FIRST_READING: "first_reading",
     RING_OVERFLOW: "ring_overflow",
     CLOCK_STEP: "clock_step",
     DEVICE_LOST: "device_lost",
     ENERGY_RESET: "energy_reset",
+    CLOCK_AHEAD: "clock_ahead",
 }
 """first_reading: no span yet; ring_overflow: the span was cut to what the driver's ring still held; clock_step: the
 wall clock moved, a new boot segment begins; device_lost: no call answers; energy_reset: the counter went back,
-so the energy of the reading is not known."""
+so the energy of the reading is not known; clock_ahead: the meter's own, the
+reading came more than a minute before its time by the broker's clock."""

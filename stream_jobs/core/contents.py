@@ -11,6 +11,7 @@ from schemas.gaps import decode_gap
 from schemas.headers import Headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
+from schemas.samples import CLOCK_AHEAD
 from schemas.snapshots import decode_snapshot
 from stream_jobs.decode import DecodeError, Reading, decode_readings
 from stream_jobs.decode_checks import Columns
@@ -64,6 +65,8 @@ def content_of(
         device = decoded[0]
         read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
         _refuse_far_future(headers.record, read_us, record.append_us, settings)
+        if not settings.simulated_time and read_us - record.append_us > settings.ahead_us:
+            decoded = (device | {"flags": device["flags"] | CLOCK_AHEAD}, decoded[1])
         reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, record.offset, *decoded)
         return Content(record.offset, headers, reading=reading)
     if topic == POD_MAPPINGS and headers.record == h.SNAPSHOT:
