@@ -19,6 +19,7 @@ CLOCK = "clock"
 USAGE = "usage"
 DEAD_LETTER = "dead-letter"
 PROGRESS = "progress"
+RULE = "rule"
 
 CURRENT_VERSION = 1
 

@@ -7,9 +7,11 @@ Tested on a real broker in tests/integration/test_worker.py.
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from schemas.names import DEAD_LETTERS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
+from schemas.names import DEAD_LETTERS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS, METER_SETTINGS
+from schemas.rules import decode_rule
 
 from .clock import monotonic_s
+from .core.calendar import Change
 from .core.carry import Progress
 from .errors import Retry, Stop
 from .progress import Pointer, decode_body, join
@@ -20,7 +22,7 @@ _READ_S = 30.0
 
 def topic_ids(bootstrap_servers: str) -> dict[str, str]:
     """Ids of the topics a worker needs; Retry if the broker is away, Stop if a topic is missing or laid out wrongly."""
-    wanted = (*INPUT_TOPICS, GPU_USAGE, METER_PROGRESS, DEAD_LETTERS)
+    wanted = (*INPUT_TOPICS, GPU_USAGE, METER_PROGRESS, DEAD_LETTERS, METER_SETTINGS)
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     try:
         live = admin.list_topics(timeout=_ANSWER_S).topics
@@ -33,7 +35,7 @@ def topic_ids(bootstrap_servers: str) -> dict[str, str]:
         raise Retry(f"broker {bootstrap_servers} does not answer: {error.args[0].str()}; is it running?") from error
     except TimeoutError as error:
         raise Retry(f"broker {bootstrap_servers} did not describe its topics within {_ANSWER_S:.0f} s") from error
-    counts = {name: len(found[name].partitions) for name in wanted if name != DEAD_LETTERS}
+    counts = {name: len(found[name].partitions) for name in wanted if name not in (DEAD_LETTERS, METER_SETTINGS)}
     if len(set(counts.values())) != 1:
         raise Stop(f"topics that are partitioned alike have different partition counts: {counts}; see `topics diff`")
     return {name: str(topic.topic_id) for name, topic in found.items()}
@@ -87,6 +89,41 @@ def first_offset(bootstrap_servers: str, topic: str, partition: int, at: int) ->
     finally:
         consumer.close()
     return None if message is None or message.error() is not None else int(message.offset() or 0)
+
+
+def read_rules(bootstrap_servers: str) -> list[tuple[int, Change | str]]:
+    """Append time and content of every rule told, or what is wrong with it; Retry if the broker is away."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "gpumeter-rules-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 2,
+        }
+    )
+    found: list[tuple[int, Change | str]] = []
+    try:
+        consumer.assign([TopicPartition(METER_SETTINGS, 0, 0)])
+        while (message := consumer.poll(_ANSWER_S)) is not None:
+            if message.error() is None:
+                found.append((message.timestamp()[1] * 1000, _change_of(message.value() or b"")))
+            elif _ends(message.error()):
+                return found
+            else:
+                raise Retry(f"{METER_SETTINGS} cannot be read: {message.error()}")
+    finally:
+        consumer.close()
+    raise Retry(f"{METER_SETTINGS} on {bootstrap_servers} did not answer within {_ANSWER_S:.0f} s")
+
+
+def _change_of(payload: bytes) -> Change | str:
+    try:
+        rule = decode_rule(payload)
+    except ValueError as error:
+        return str(error)
+    return Change(rule.effective_us, rule.window_us, rule.lateness_us)
 
 
 def _read_offsets(consumer: Consumer, partition: int, offsets: list[int]) -> dict[int, bytes]:

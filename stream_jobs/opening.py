@@ -9,21 +9,21 @@ from collections.abc import AsyncIterator, Sequence
 
 from .clock import monotonic_s
 from .core.carry import Progress
-from .core.settings import MeterSettings
 from .errors import Stop
 from .faust_app import Committed, FaustShell
 from .lane import Lane, open_lane
 from .log_reader import read_progress
 from .progress import decode_pointer
+from .rules import Rules
 from .watchdog import truncated
 
 
 class Opener:
     """Opens the lanes of one worker."""
 
-    def __init__(self, shell: FaustShell, bootstrap_servers: str, settings: MeterSettings, topic_id: str) -> None:
+    def __init__(self, shell: FaustShell, bootstrap_servers: str, rules: Rules, topic_id: str) -> None:
         self._shell, self._servers = shell, bootstrap_servers
-        self._settings, self._topic_id = settings, topic_id
+        self._rules, self._topic_id = rules, topic_id
 
     async def open(self, partitions: Sequence[int], generation: int) -> AsyncIterator[Lane]:
         """A lane for each partition; FencedError if the group moves on, Stop if the log no longer has its place."""
@@ -32,7 +32,7 @@ class Opener:
         loaded = await asyncio.gather(*(self._progress_of(p, committed[p]) for p in partitions))
         for partition, (progress, reached) in zip(partitions, loaded, strict=True):
             begin = progress or starts[partition]
-            lane = open_lane(partition, generation, self._settings, self._topic_id, begin, reached)
+            lane = open_lane(partition, generation, self._rules.settings, self._topic_id, begin, reached)
             for topic, offset in lane.expected.items():
                 if starts[partition][topic] > offset:
                     raise Stop(truncated(topic, partition, offset, starts[partition][topic]))

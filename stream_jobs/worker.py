@@ -25,6 +25,7 @@ from .part_reader import PartReader
 from .progress import encode_pointer
 from .publish import Publisher
 from .rounds import meter_round, write_progress
+from .rules import Rules
 from .settings import WorkerSettings
 from .watchdog import Watchdog
 
@@ -50,7 +51,8 @@ class Worker:
         self._values: Values = {}
         self._turned_s = self._looked_s = monotonic_s()
         self._shell = FaustShell(settings, self._receive, self._loop)
-        self._opener = Opener(self._shell, settings.bootstrap_servers, settings.meter(), ids[GPU_SAMPLES])
+        self._rules = Rules(settings.bootstrap_servers, settings.meter(), self._log)
+        self._opener = Opener(self._shell, settings.bootstrap_servers, self._rules, ids[GPU_SAMPLES])
         self._watchdog = Watchdog(self._shell, self._log)
 
     def run(self) -> int:
@@ -95,8 +97,8 @@ class Worker:
             self._drop(list(self._lanes.values()))
             self._watchdog.note_unsettled(step_s)
             return
-        generation = self._shell.generation
-        self._drop([lane for lane in self._lanes.values() if lane.generation != generation])
+        generation, changed = self._shell.generation, await self._rules.look()
+        self._drop([lane for lane in self._lanes.values() if changed or lane.generation != generation])
         # Also one without a message: the worker is ready only when it knows where each of its partitions stands.
         if new := self._shell.partitions() - self._lanes.keys():
             await self._open(sorted(new), generation)

@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "topics": Subcommand(
         "infra.cli.topics:app", "Create the topics, or compare them with the catalogue.", "jobs", _OPERATE
     ),
+    "rules": Subcommand("infra.cli.rules:app", "Length and lateness of windows, from a time on.", "jobs", _OPERATE),
     "migrate": Subcommand("infra.cli.migrate:migrate", "Bring the ledger's tables to this version.", "jobs", _OPERATE),
 }
 

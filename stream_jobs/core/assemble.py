@@ -43,7 +43,7 @@ def assemble(
 
     Of one pod's records, and of the node's, the one that the watcher saw last counts, whatever its place in the log.
     """
-    end_us = start_us + s.window_us
+    end_us = s.calendar.end_of(start_us)
     is_there = facts.listed is not None and start_us - facts.listed.read_us <= s.reach_us
     devices = {d.gpu_uuid: d for d in facts.listed.devices} if facts.listed and is_there else {}
     for reading in facts.readings:

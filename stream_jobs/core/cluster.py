@@ -14,11 +14,12 @@ from stream_jobs.decode import Reading
 from stream_jobs.decode_checks import Columns
 
 from .assemble import devices_of, touched
+from .calendar import LONGEST_US
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
 from .history import TOPICS, history_of
 from .identity import FOREVER_US
-from .late import LateFact, cut_before, node_changes_from, pod_changes_from
+from .late import LateFact, node_changes_from, pod_changes_from
 from .node import Buffered, NodeState
 from .settings import MINUTE_US, MeterSettings
 from .window import NodeWindow, SeenGap
@@ -92,7 +93,7 @@ class ClusterState:
         if not node.started:
             node.start(start_us, clock_us, self.settings, self.closed_to.get((self.name, node.node), 0))
             node.history.first_offset, node.history.first_us = offset, node.cut_to_us
-        node.history.low_us = min(node.history.low_us, start_us // self.settings.window_us * self.settings.window_us)
+        node.history.low_us = min(node.history.low_us, self.settings.calendar.start_of(start_us))
         became = self._place(node, offset, start_us, end_us)
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
@@ -141,7 +142,7 @@ class ClusterState:
 
     def first_cuts(self, window_start_us: int) -> tuple[int, int] | None:
         """Cuts of a window's first result in pod-mappings and pod-events, None where a clock has not come so far."""
-        at_us = window_start_us + self.settings.window_us + self.settings.lateness_us
+        at_us = self.settings.calendar.due_us(window_start_us)
         mappings, events = self.clocks[POD_MAPPINGS].first_at(at_us), self.clocks[POD_EVENTS].first_at(at_us)
         return None if mappings is None or events is None else (mappings, events)
 
@@ -162,7 +163,7 @@ class ClusterState:
         clock_us = self.clocks[GPU_SAMPLES].now_us
         if clock_us is None:
             return 0, 0
-        horizon_us = clock_us - self.settings.first_window_horizon_us - self.settings.window_us
+        horizon_us = self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us)
         return self.read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
 
     def read_from(self, window_start_us: int) -> tuple[int, int]:
@@ -182,7 +183,7 @@ class ClusterState:
         for node in self.nodes.values():
             node.history.forget(clock_us, floors[1], s)
         keep_us = min([clock_us, *(n.closed_to_us for n in self.nodes.values() if n.started)])
-        oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - s.window_us
+        oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - LONGEST_US
         for clock in self.clocks.values():
             clock.forget_before(oldest_us - s.reach_back_us)
         for start_us in [start for start in self.ranges if start < oldest_us]:
@@ -229,8 +230,8 @@ class ClusterState:
 
     def _place(self, node: NodeState, offset: int, start_us: int, end_us: int) -> str:
         """Notes which windows a record of gpu-samples touches, and which of them were cut before it came."""
-        size, clock_us = self.settings.window_us, self.clocks[GPU_SAMPLES].now_us
-        for window_us in range(max(start_us // size * size, node.cut_to_us), end_us, size):
+        calendar, clock_us = self.settings.calendar, self.clocks[GPU_SAMPLES].now_us
+        for window_us in calendar.starts(max(calendar.start_of(start_us), node.cut_to_us), end_us):
             first, last = self.ranges.get(window_us, (offset, offset + 1))
             self.ranges[window_us] = min(first, offset), max(last, offset + 1)
         is_late = clock_us is not None and end_us <= node.cut_to_us
@@ -265,7 +266,7 @@ class ClusterState:
         clock_us = self.clocks[topic].now_us
         if clock_us is None or offset < self.known[topic]:
             return
-        before_us = cut_before(clock_us, self.settings)
+        before_us = self.settings.calendar.due_before(clock_us)
         if start_us < before_us:
             end_us = before_us if end_us is None else end_us
             node.history.add(topic, LateFact(offset, start_us, min(end_us, before_us), before_us, clock_us))

@@ -25,7 +25,7 @@ def meter_figures(clusters: Iterable[ClusterState], settings: MeterSettings) -> 
             if node.started and not node.gone:
                 watermarks.append(_watermark(node, settings))
                 closed.append(node.closed_to_us)
-                found["open_windows"] += max(0, -((node.closed_to_us - (clock_us or 0)) // settings.window_us))
+                found["open_windows"] += sum(1 for _ in settings.calendar.starts(node.closed_to_us, clock_us or 0))
     lowest = {"watermark_us": watermarks, "closed_to_us": closed, "clock_us": clocks}
     return found | {name: min(times) for name, times in lowest.items() if times}
 

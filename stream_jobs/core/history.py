@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, PodRecord
 
+from .calendar import LONGEST_US
 from .carry import HistoryCarry
 from .identity import FOREVER_US
 from .late import LateFact
@@ -83,7 +84,7 @@ class NodeHistory:
 
     def forget(self, now_us: int, events_floor: int, settings: MeterSettings) -> None:
         """Drops what is beyond the reach, and deleted pods that no window can see."""
-        oldest_us = now_us - settings.reach_us - settings.window_us
+        oldest_us = now_us - settings.reach_us - LONGEST_US
         for topic, facts in self.facts.items():
             if facts and any(f.end_us < oldest_us for f in facts):
                 self.facts[topic] = [

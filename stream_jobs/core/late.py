@@ -34,25 +34,19 @@ class LateFact:
 
     def touches(self, window_start_us: int, settings: MeterSettings) -> bool:
         """Whether it belongs to a window that was cut before it came, and is within the reach."""
-        end_us = window_start_us + settings.window_us
+        end_us = settings.calendar.end_of(window_start_us)
         return (
             window_start_us < min(self.before_us, self.end_us)
             and end_us > self.start_us
             and self.minute_us - end_us <= settings.reach_us
         )
 
-    def windows(self, low_us: int, settings: MeterSettings) -> range:
+    def windows(self, low_us: int, settings: MeterSettings) -> list[int]:
         """Starts of the windows at or after `low_us` that it touches."""
-        size = settings.window_us
-        reach_us = self.minute_us - settings.reach_us - size
-        first = max(self.start_us // size * size, low_us, -(-reach_us // size) * size)
-        return range(first, min(self.before_us, -(-self.end_us // size) * size), size)
-
-
-def cut_before(clock_us: int, settings: MeterSettings) -> int:
-    """Windows that start before this are cut in a topic whose watermark stands at a time."""
-    size = settings.window_us
-    return (clock_us - settings.lateness_us - size) // size * size + size
+        calendar, reach_us = settings.calendar, self.minute_us - settings.reach_us
+        first = max(calendar.start_of(max(self.start_us, reach_us - 1)), low_us)
+        starts = calendar.starts(first, min(self.before_us, self.end_us))
+        return [start_us for start_us in starts if calendar.end_of(start_us) >= reach_us]
 
 
 def pod_changes_from(old: PodRecord | None, new: PodRecord) -> int:

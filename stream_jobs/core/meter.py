@@ -94,7 +94,7 @@ class PartitionMeter:
                         ready.append(window)
                     cluster.note_closed(node, window, absent)
                     node.cuts.pop(node.closed_to_us, None)
-                    node.closed_to_us += self.settings.window_us
+                    node.closed_to_us = self.settings.calendar.end_of(node.closed_to_us)
         for cluster in self._clusters.values() if closed else ():
             cluster.forget()
         if not ready:

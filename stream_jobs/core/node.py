@@ -58,7 +58,7 @@ class NodeState:
 
     def start(self, first_us: int, clock_us: int | None, settings: MeterSettings, closed_to_us: int) -> None:
         """Opens the node's windows at the one of its first reading, within the horizon around the clock."""
-        first = first_us // settings.window_us * settings.window_us
+        first = settings.calendar.start_of(first_us)
         self.started = True
         self.cut_to_us = self.closed_to_us = self._clipped(first, clock_us, settings)
         self.closed_to_us = max(self.closed_to_us, closed_to_us)
@@ -72,8 +72,8 @@ class NodeState:
     def _clipped(first_us: int, clock_us: int | None, settings: MeterSettings) -> int:
         if clock_us is None:
             return first_us
-        latest = clock_us // settings.window_us * settings.window_us
-        earliest = (clock_us - settings.first_window_horizon_us) // settings.window_us * settings.window_us
+        latest = settings.calendar.start_of(clock_us)
+        earliest = settings.calendar.start_of(clock_us - settings.first_window_horizon_us)
         return min(max(first_us, earliest), latest)
 
     def is_new(self, key: SenderKey, seq: int) -> bool:
@@ -97,10 +97,10 @@ class NodeState:
 
     def advance(self, to_us: int, cut_offset: int, settings: MeterSettings) -> None:
         """Cuts every window whose end and lateness lie at or before a time."""
-        while self.cut_to_us + settings.window_us + settings.lateness_us <= to_us:
+        while settings.calendar.due_us(self.cut_to_us) <= to_us:
             if self.cut_to_us >= self.closed_to_us:
                 self.cuts[self.cut_to_us] = cut_offset
-            self.cut_to_us += settings.window_us
+            self.cut_to_us = settings.calendar.end_of(self.cut_to_us)
 
     def assert_complete(self, to_us: int, clock_us: int | None, offset: int, settings: MeterSettings) -> None:
         """Takes an assertion, believed up to a bound beyond the clock; before the first clock none counts."""
@@ -115,7 +115,7 @@ class NodeState:
         self, start_us: int, cuts: tuple[int, int, int], floors: tuple[int, int], settings: MeterSettings
     ) -> NodeWindow:
         """The closing function's input for a window: what lies below its cuts and at or above the topics' floors."""
-        end_us = start_us + settings.window_us
+        end_us = settings.calendar.end_of(start_us)
         listed = [d for d in self.device_lists if d.read_us < end_us and d.offset < cuts[0]]
         first = bisect_left(self.snapshots, floors[0], key=lambda s: s.offset)
         last = bisect_left(self.snapshots, cuts[1], key=lambda s: s.offset)

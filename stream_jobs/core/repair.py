@@ -169,7 +169,7 @@ class _Seen:
 
     def _facts(self, minute_us: int, cuts: tuple[int, int]) -> Facts:
         s, start_us = self._cluster.settings, self._start_us
-        end_us, floors = start_us + s.window_us, self._cluster.read_from(start_us)
+        end_us, floors = s.calendar.end_of(start_us), self._cluster.read_from(start_us)
         samples = self._shown(GPU_SAMPLES, minute_us, None)
         mappings = self._shown(POD_MAPPINGS, minute_us, (floors[0], cuts[0]))
         events = self._shown(POD_EVENTS, minute_us, (floors[1], cuts[1]))

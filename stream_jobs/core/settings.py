@@ -1,13 +1,16 @@
 """The numbers that change results, with units in their names."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
+
+from .calendar import Calendar, Change
 
 MINUTE_US = 60_000_000
 """Revisions are made on whole minutes of the clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeterSettings:
     """What a meter is set to; equal settings and an equal log give equal rows."""
 
@@ -33,11 +36,18 @@ class MeterSettings:
     clock_key: bytes = b""
     checkpoint_us: int = 10_000_000
     """Clock time between two remembered (offset, carry) pairs."""
+    changes: tuple[Change, ...] = ()
+    """Later lengths and latenesses of windows; those above hold until the first of them."""
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """Which windows there are."""
+        return Calendar((Change(0, self.window_us, self.lateness_us), *self.changes))
 
     @property
     def unit_us(self) -> int:
         """What every time is a multiple of at which a clock's offset is asked for."""
-        return gcd(self.window_us, self.lateness_us, self.reach_back_us, MINUTE_US)
+        return gcd(self.calendar.unit_us, self.reach_back_us, MINUTE_US)
 
     @property
     def slack_us(self) -> int:

@@ -29,9 +29,9 @@ def parts_of(log, parts):
     return {topic: [r for first, last in some for r in log[topic][first:last]] for topic, some in parts.items()}
 
 
-def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None):
+def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None, settings=SETTINGS):
     """Tables published over a whole log, fed in a random interleaving with up to `crashes` restarts from progress."""
-    meter, tables, saved = PartitionMeter(SETTINGS, SOURCE), [], None
+    meter, tables, saved = PartitionMeter(settings, SOURCE), [], None
     while any(meter.position[t] < len(log[t]) for t in TOPICS):
         topic = rng.choice(TOPICS) if rng else next(t for t in TOPICS if meter.position[t] < len(log[t]))
         size = rng.choice([1, 5, 40, 200]) if rng else len(log[topic])
@@ -42,7 +42,7 @@ def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None):
             saved = meter.progress() or saved
         if rng and crashes and rng.random() < 0.05:
             crashes -= 1
-            meter = PartitionMeter(SETTINGS, SOURCE, forget(saved) if forget and saved else saved)
+            meter = PartitionMeter(settings, SOURCE, forget(saved) if forget and saved else saved)
     return tables + drain(meter, log), meter
 
 

@@ -8,7 +8,17 @@ from itertools import pairwise
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.samples import RING_OVERFLOW
 from stream_jobs.core.settings import MeterSettings
-from tests.property.oracle_log import TOPICS, NodeWalk, clock_points, first_at, message_touches, parse, read_from
+from tests.property.oracle_log import (
+    TOPICS,
+    NodeWalk,
+    clock_points,
+    due,
+    first_at,
+    message_touches,
+    parse,
+    read_from,
+    window_end,
+)
 
 MEASURES = ("used", "charged", "energy", "resident", "memory", "hot")
 
@@ -132,7 +142,7 @@ def gap_windows(log, settings: MeterSettings):
                     continue
                 started |= headers.record == "reading" and len(content[0]["read_us"]) > 0
                 counts = headers.record == "gap" and (started or topic == POD_MAPPINGS)
-                if counts and content.start_us < start + settings.window_us and content.end_us >= start:
+                if counts and content.start_us < window_end(start, settings) and content.end_us >= start:
                     out.add((node, start))
     return out
 
@@ -144,9 +154,9 @@ def windows_of(topics, settings: MeterSettings):
         walk = NodeWalk(topics[GPU_SAMPLES], cluster, node, settings)
         clocks = [clock_points(topics[t], cluster) for t in (POD_MAPPINGS, POD_EVENTS)]
         for start, cut in walk.cuts.items():
-            known = [entry for entry in walk.devices if entry[0] < start + settings.window_us and entry[1] < cut]
+            known = [entry for entry in walk.devices if entry[0] < window_end(start, settings) and entry[1] < cut]
             devices = max(known, key=lambda entry: entry[:2])[2] if known else set()
-            at = start + settings.window_us + settings.lateness_us
+            at = due(start, settings)
             others = [first_at(points, at) for points in clocks]
             if None in others:
                 continue
@@ -156,7 +166,7 @@ def windows_of(topics, settings: MeterSettings):
 
 def window_rows(topics, cluster, node, a, sees, devices, boots, s):
     """Rows of one node's window from the records that it sees."""
-    b = a + s.window_us
+    b = window_end(a, s)
     mine = [
         [r for r in topics[t] if r[1].node == node and r[1].cluster == cluster and r[1].record not in ("clock", "gap")]
         for t in TOPICS

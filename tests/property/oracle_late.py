@@ -3,7 +3,19 @@
 from itertools import pairwise
 
 from tests.property.oracle import first_sight, window_rows, windows_of
-from tests.property.oracle_log import TOPICS, NodeWalk, clock_points, first_at, message_touches, parse, read_from
+from tests.property.oracle_log import (
+    TOPICS,
+    NodeWalk,
+    clock_points,
+    due,
+    first_at,
+    message_touches,
+    parse,
+    read_from,
+    window_end,
+    window_of,
+    windows_from,
+)
 
 MINUTE = 60_000_000
 
@@ -21,7 +33,7 @@ def revisions_of(log, s):
         if walk.cut_to is None:
             continue
         low = min((start for kind, _, start, *_ in late.records if kind == 0), default=walk.cut_to)
-        for window in range(low // s.window_us * s.window_us, walk.cut_to, s.window_us):
+        for window in windows_from(window_of(low, s), walk.cut_to, s):
             known = first.get((cluster, node, window))
             if known is None and window in walk.cuts:
                 continue
@@ -46,10 +58,10 @@ def _state(topics, cluster, node, window, cuts, floors, walk, late, minute, s):
     def sees(topic, offset):
         return plain(topic, offset) or (topic, offset) in shown
 
-    known = [e for e in walk.devices if e[0] < window + s.window_us and sees(0, e[1])]
+    known = [e for e in walk.devices if e[0] < window_end(window, s) and sees(0, e[1])]
     devices = max(known, key=lambda e: e[:2])[2] if known else set()
     gap = any(
-        sees(kind, offset) and start < window + s.window_us and end > window
+        sees(kind, offset) and start < window_end(window, s) and end > window
         for kind, offset, start, end in late.records
         if (kind, offset) in late.gaps
     )
@@ -124,16 +136,16 @@ class LateRecords:
 
     def cuts_before_the_first(self, window):
         """Cuts and floors of a window before the node's first: no reading is below its cut."""
-        at = window + self.s.window_us + self.s.lateness_us
+        at = due(window, self.s)
         others = [first_at(p, at) for p in self.points[1:]]
         return (0, *others), [read_from(p, window - self.s.reach_back_us) for p in self.points[1:]]
 
     def touching(self, window, cuts):
         """(minute, topic, offset) of the late records that touch a window, within the reach and the clocks."""
         for kind, offset, start, end in self.records:
-            if start < window + self.s.window_us and end > window and offset >= cuts[kind]:
+            if start < window_end(window, self.s) and end > window and offset >= cuts[kind]:
                 minute = self._minute(kind, offset)
-                within = minute - window - self.s.window_us <= self.s.reach_us
+                within = minute - window_end(window, self.s) <= self.s.reach_us
                 if minute <= self.last_minute and within:
                     yield minute, kind, offset
 

@@ -1,5 +1,7 @@
 """The log as the oracle reads it: decoded records, clocks, and each node's cuts by one walk."""
 
+from itertools import pairwise
+
 from schemas.clock import decode_clock
 from schemas.gaps import decode_gap
 from schemas.headers import decode_headers
@@ -69,6 +71,37 @@ def read_from(points, time_us):
     return points[-1][1] if offset is None else offset
 
 
+def rule_of(time_us, s):
+    """The rule of windows that holds at a time."""
+    told = [(0, s.window_us, s.lateness_us), *((c.effective_us, c.window_us, c.lateness_us) for c in s.changes)]
+    return [rule for rule in told if rule[0] <= max(time_us, 0)][-1]
+
+
+def window_of(time_us, s):
+    """Start of the window that holds a time."""
+    return time_us - time_us % rule_of(time_us, s)[1]
+
+
+def window_end(start_us, s):
+    """End of a window."""
+    return start_us + rule_of(start_us, s)[1]
+
+
+def due(start_us, s):
+    """When a window is due: after its end and lateness, and with the last window of each rule before."""
+    _, size, lateness = rule_of(start_us, s)
+    told = [(0, s.window_us, s.lateness_us), *((c.effective_us, c.window_us, c.lateness_us) for c in s.changes)]
+    ends = [after[0] + before[2] for before, after in pairwise(told) if after[0] <= start_us]
+    return max([start_us + size + lateness, *ends])
+
+
+def windows_from(start_us, end_us, s):
+    """Starts of windows from one on."""
+    while start_us < end_us:
+        yield start_us
+        start_us = window_end(start_us, s)
+
+
 def touched(device, i):
     """The time that a device row touches: when it was read, and what it spans, if anything."""
     start, end, read = (int(device[name][i]) for name in ("span_start_us", "span_end_us", "read_us"))
@@ -96,17 +129,16 @@ class NodeWalk:
 
     def advance(self, to, offset):
         """Cuts every window whose end and lateness lie at or before a time."""
-        while self.cut_to + self.s.window_us + self.s.lateness_us <= to:
+        while due(self.cut_to, self.s) <= to:
             self.cuts[self.cut_to] = offset
-            self.cut_to += self.s.window_us
+            self.cut_to = window_end(self.cut_to, self.s)
 
     def clipped(self, first):
         """A first window within the horizon around the clock."""
         if self.clock is None:
             return first
-        window = self.s.window_us
-        earliest = (self.clock - self.s.first_window_horizon_us) // window * window
-        return min(max(first, earliest), self.clock // window * window)
+        earliest = window_of(self.clock - self.s.first_window_horizon_us, self.s)
+        return min(max(first, earliest), window_of(self.clock, self.s))
 
     def on_clock(self, offset, now):
         """A clock that moves forward may end the wait for the node."""
@@ -138,7 +170,7 @@ class NodeWalk:
             return
         if self.cut_to is None:
             first = message_touches(device)[0]
-            self.cut_to = self.clipped(first // self.s.window_us * self.s.window_us)
+            self.cut_to = self.clipped(window_of(first, self.s))
         self.devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
         if key == self.asserting and self.clock is not None:
             asserted = min(headers.complete_to_us, self.clock + self.s.ahead_us)

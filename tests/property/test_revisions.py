@@ -1,13 +1,16 @@
 """Late records: every revision is the oracle's, whatever the interleaving, the duplicates and the crashes."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.property.drive import MEASURES, SETTINGS, content, run
+from stream_jobs.core.calendar import Change
+from tests.property.drive import MEASURES, SETTINGS, content, measures, run
+from tests.property.oracle import rows_of
 from tests.property.oracle_late import changes, revisions_of
-from tests.property.workload import make_log
+from tests.property.workload import START, make_log
 
 SEEDS = st.integers(0, 10_000)
 DIFFERENCES = {"d_held_us": 0, "d_used_us": 2, "d_charged_us": 3, "d_energy_mj": 4, "d_memory_byte_ms": 6}
@@ -24,9 +27,9 @@ def revised(tables):
     return out
 
 
-def check(log, tables) -> int:
+def check(log, tables, settings=SETTINGS) -> int:
     """Holds published revisions against the oracle's; how many there were."""
-    expected, found = revisions_of(log, SETTINGS), revised(tables)
+    expected, found = revisions_of(log, settings), revised(tables)
     seen = 0
     flags = {}
     for table in tables:
@@ -79,3 +82,25 @@ def test_crash_changes_no_revision(seed: int, order: int) -> None:
 def test_control_there_are_revisions() -> None:
     """The workload makes what these tests are about."""
     assert sum(check(log, run(log)[0]) for log in map(make_log, range(6))) > 20
+
+
+MINUTE = 60_000_000
+CHANGED = replace(
+    SETTINGS,
+    changes=(
+        Change(START // MINUTE * MINUTE + 2 * MINUTE, 30_000_000, 60_000_000),
+        Change(START // MINUTE * MINUTE + 4 * MINUTE, 20_000_000, 150_000_000),
+    ),
+)
+"""Windows that become shorter twice in mid-run; their lateness falls and rises."""
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, SEEDS)
+def test_rules_that_change_in_mid_run_are_the_oracles(seed: int, order: int) -> None:
+    """With other windows from a time on, first results and revisions are the oracle's, through crashes too."""
+    log = make_log(seed)
+    tables, _ = run(log, random.Random(order), crashes=3, settings=CHANGED)
+    assert measures(tables) == rows_of(log, CHANGED)
+    check(log, tables, CHANGED)
+    assert all(len({str(row) for row in copies}) == 1 for copies in content(tables).values())

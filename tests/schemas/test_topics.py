@@ -15,6 +15,7 @@ from schemas.gaps import decode_gap
 from schemas.headers import CURRENT_VERSION, decode_headers
 from schemas.names import ALL_TOPICS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from schemas.pods import decode_node, decode_pod
+from schemas.rules import decode_rule
 from schemas.snapshots import decode_snapshot
 from schemas.usage import ALL_COLUMNS
 from stream_jobs.decode import arrow_schema, decode_reading
@@ -48,6 +49,7 @@ def _decode(record: str, payload: bytes) -> dict[str, Any]:
         "node": decode_node,
         "clock": lambda p: decode_clock(p, b"", "", 0),
         "dead-letter": decode_dead_letter,
+        "rule": decode_rule,
     }
     columnar = {"reading": _reading, "usage": _usage, "progress": _progress}
     if record in columnar:
