@@ -30,6 +30,8 @@ WORKER_METRICS = (
     Metric(f"{_W}nodes", GAUGE, "Nodes that are known", _PART),
     Metric(f"{_W}open_windows", GAUGE, "Windows of nodes that have begun and are not closed", _PART),
     Metric(f"{_W}buffered_readings", GAUGE, "Readings held for windows that are open", _PART),
+    Metric(f"{_W}buffered_bytes", GAUGE, "Size of those readings", _PART),
+    Metric(f"{_W}paused", GAUGE, "1 for a topic that waits for the others", _TOPIC),
     Metric(f"{_W}buffered_messages", GAUGE, "Messages taken from Kafka and not metered yet"),
     Metric(f"{_W}reread_left_records", GAUGE, "Records to read again until the place where it was", _PART),
     Metric(f"{_W}reread_records_total", COUNTER, "Records read again after a partition was taken over", _PART),
@@ -132,6 +134,8 @@ def _gauges(lane: Lane, at: Moment) -> Table:
     numbers, part = lane.meter.metrics(), (str(lane.partition),)
     found: Table = {_W + name: {part: numbers[key]} for key, name in _GAUGES.items()}
     found |= {_W + name: {part: numbers[key] / 1e6} for key, name in _TIMES.items() if key in numbers}
+    found[f"{_W}buffered_bytes"] = {part: lane.meter.held_bytes()}
+    found[f"{_W}paused"] = {(topic, part[0]): float(topic in lane.paused) for topic in lane.expected}
     found[f"{_W}reread_left_records"] = {part: lane.reread_left()}
     found[f"{_W}progress_age_seconds"] = {part: at.monotonic_s - lane.saved_at_s}
     if "clock_us" in numbers and "closed_to_us" in numbers:

@@ -96,7 +96,8 @@ class ClusterState:
         became = self._place(node, offset, start_us, end_us)
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
-            node.buffered.append(Buffered(start_us, end_us, reading))
+            size_bytes = sum(column.nbytes for columns in (device, process) for column in columns.values())
+            node.buffered.append(Buffered(start_us, end_us, reading, size_bytes))
         node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)

@@ -20,7 +20,7 @@ from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
 from .cluster import ClusterState
 from .contents import Content, Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
-from .figures import meter_figures
+from .figures import held_bytes, meter_figures, topic_clocks
 from .history import TOPICS
 from .identity import Directory
 from .node import NodeState
@@ -167,6 +167,14 @@ class PartitionMeter:
     def metrics(self) -> dict[str, int]:
         """Counts since start, and how much is held open."""
         return self.counts | meter_figures(self._clusters.values(), self.settings)
+
+    def held_bytes(self) -> int:
+        """Size of the readings that are held."""
+        return held_bytes(self._clusters.values())
+
+    def topic_clocks(self) -> dict[str, int]:
+        """Event time up to which each topic was read; a topic without a clock yet is left out."""
+        return topic_clocks(self._clusters.values())
 
     def _nodes(self) -> list[NodeState]:
         return [node for cluster in self._clusters.values() for node in cluster.nodes.values()]
