@@ -28,6 +28,7 @@ from .publish import Publisher
 from .restraint import Restraint
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
+from .stand_in import StandIn
 from .watchdog import Watchdog
 
 _PROGRESS_S = 3.0
@@ -55,6 +56,8 @@ class Worker:
         self._shell = FaustShell(settings, self._intake.receive, self._loop)
         self._opener = Opener(self._shell, settings.bootstrap_servers, settings.meter(), ids[GPU_SAMPLES])
         self._watchdog = Watchdog(self._shell, self._log)
+        key = settings.clock_key.get_secret_value().encode()
+        self._clock = StandIn(self._shell, self._publisher.send, key, settings.watcher_away_s, self._log)
         skew_us = settings.skew_windows * settings.window_s * 1_000_000
         self._restraint = Restraint(self._shell, settings.held_mib << 20, skew_us, self._log)
 
@@ -67,6 +70,11 @@ class Worker:
         code = self._shell.run()
         self._log.info("end", code=code)
         return code
+
+    async def _stand_in(self) -> None:
+        """In simulated time nothing is away: who simulates writes the clock."""
+        if not self._settings.simulated_time and self._clock.look(self._lanes, monotonic_s()):
+            await asyncio.to_thread(self._publisher.flush)
 
     async def _loop(self) -> None:
         try:
@@ -109,6 +117,7 @@ class Worker:
             await asyncio.to_thread(self._publisher.flush)
         await self._restraint.look(self._lanes)
         await self._watchdog.look(self._lanes, step_s)
+        await self._stand_in()
         await self._save_due()
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
@@ -188,7 +197,8 @@ class Worker:
         if self._settings.metrics_port and (turns or now_s - self._figures_at_s >= _FIGURES_S):
             self._figures_at_s = now_s
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
-            at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake))
+            away = {partition: self._clock.away(partition) for partition in self._lanes}
+            at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake), away=away)
             self._values = self._figures.values(self._lanes.values(), at)
         self._not_ready = reasons
 

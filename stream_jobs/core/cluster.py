@@ -60,8 +60,11 @@ class ClusterState:
             known = self.nodes[name] = NodeState(self.name, name, gone=(self.name, name) in self.gone)
         return known
 
-    def take_clock(self, topic: str, now_us: int, offset: int) -> bool:
-        """Takes a clock record; on gpu-samples it may end the wait for silent nodes. False if it moved nothing."""
+    def take_clock(self, topic: str, now_us: int, offset: int, override: bool = False) -> bool:
+        """Takes a clock record; on gpu-samples it may end the wait for silent nodes. False if it moved nothing.
+
+        What a worker wrote in the watcher's place (an override) is a gap for idleness: nobody saw who was silent.
+        """
         before = self.clocks[topic].now_us
         if not self.clocks[topic].add(now_us, offset) or topic != GPU_SAMPLES:
             return False
@@ -70,7 +73,7 @@ class ClusterState:
                 node.clip(now_us, self.settings)
                 if node.started:
                     self._judge_early(node, now_us)
-        elif now_us - before > self.settings.clock_gap_us:
+        elif override or now_us - before > self.settings.clock_gap_us:
             self.gaps.add(now_us, now_us - before)
         for node in self.nodes.values():
             since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
