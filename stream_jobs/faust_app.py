@@ -17,6 +17,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type:
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.assignor import PartitionAssignor
+from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP
 
 from schemas.names import INPUT_TOPICS
@@ -29,6 +30,29 @@ from .settings import WorkerSettings
 
 Committed = dict[str, tuple[int, str]]
 """Topic to committed offset and metadata; a topic without a commit is left out."""
+
+
+class _NoOffsets(dict[TP, int | None]):
+    """Remembers nothing; see `UnfilteredConsumer`."""
+
+    def __getitem__(self, key: TP) -> None:
+        return None
+
+    def __setitem__(self, key: TP, value: int | None) -> None:
+        """Forgets it at once."""
+
+
+class UnfilteredConsumer(Consumer):
+    """Faust's consumer without its filter of messages at or below the last one that it handed on.
+
+    A message still on its way through Faust while the reader is sent back sets that mark again, and all up to it would
+    be thrown away without a word. A lane knows itself what it has seen.
+    """
+
+    def on_init(self) -> None:
+        """Called once a consumer is made."""
+        super().on_init()
+        self._read_offset = _NoOffsets()
 
 
 class TogetherAssignor(PartitionAssignor):
@@ -64,6 +88,7 @@ class FaustShell:
     ) -> None:
         tolerate_odd_headers()
         self.app = _make_app(settings)
+        self.app.transport.Consumer = UnfilteredConsumer
         topic = self.app.topic(
             *INPUT_TOPICS,
             key_type=bytes,
@@ -123,6 +148,15 @@ class FaustShell:
             raise FencedError(str(error)) from error
         except TimeoutError as error:
             raise Retry(f"partition {partition}: the consumer did not go to {dict(offsets)}") from error
+
+    def pause(self, partition: int, topics: Iterable[str]) -> None:
+        """Reads no more of some topics of a partition; what is on its way through Faust may come or be lost."""
+        self.app.consumer.pause_partitions({TP(topic, partition) for topic in topics})
+
+    async def resume(self, partition: int, offsets: Mapping[str, int]) -> None:
+        """Reads on from an offset in each of some topics; FencedError if the partition is gone."""
+        self.app.consumer.resume_partitions({TP(topic, partition) for topic in offsets})
+        await self.seek(partition, offsets)
 
     def log_ends(self, partition: int) -> dict[str, int]:
         """Next offset of each input topic's log as the last fetch told; a topic that was not fetched is left out."""

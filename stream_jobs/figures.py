@@ -30,6 +30,8 @@ WORKER_METRICS = (
     Metric(f"{_W}nodes", GAUGE, "Nodes that are known", _PART),
     Metric(f"{_W}open_windows", GAUGE, "Windows of nodes that have begun and are not closed", _PART),
     Metric(f"{_W}buffered_readings", GAUGE, "Readings held for windows that are open", _PART),
+    Metric(f"{_W}buffered_bytes", GAUGE, "Size of those readings", _PART),
+    Metric(f"{_W}paused", GAUGE, "1 for a topic that waits for the others", _TOPIC),
     Metric(f"{_W}buffered_messages", GAUGE, "Messages taken from Kafka and not metered yet"),
     Metric(f"{_W}reread_left_records", GAUGE, "Records to read again until the place where it was", _PART),
     Metric(f"{_W}reread_records_total", COUNTER, "Records read again after a partition was taken over", _PART),
@@ -42,6 +44,8 @@ WORKER_METRICS = (
     Metric(f"{_W}looks_abandoned_total", COUNTER, "Of these, given up: their part of the log is gone", _PART),
     Metric(f"{_W}revisions_total", COUNTER, "Revisions of closed windows published", _PART),
     Metric(f"{_W}clocks_ignored_total", COUNTER, "Clock records that were not believed", _PART),
+    Metric(f"{_W}watchers_away", GAUGE, "Clusters whose watcher is away, so that the worker writes their clock", _PART),
+    Metric(f"{_W}clock_overrides_total", COUNTER, "Clock records that workers wrote for an absent watcher", _PART),
     Metric(f"{_W}spool_gaps_total", COUNTER, "Gaps that collectors told, resends among them", _PART),
     Metric(f"{_W}dead_letters_total", COUNTER, "Records refused for good", ("topic", "partition", "reason")),
     Metric(f"{_W}windows_total", COUNTER, "Windows of nodes closed", _PART),
@@ -57,7 +61,7 @@ _COUNTERS = {
     "records": "records_total", "windows": "windows_total", "rows": "rows_total",
     "violations": "conservation_violations_total", "clocks_ignored": "clocks_ignored_total",
     "gaps": "spool_gaps_total", "looks": "looks_total", "looks_abandoned": "looks_abandoned_total",
-    "revisions": "revisions_total",
+    "revisions": "revisions_total", "overrides": "clock_overrides_total",
 }  # fmt: skip
 _GAUGES = {"nodes": "nodes", "open_windows": "open_windows", "buffered_readings": "buffered_readings"}
 _TIMES = {
@@ -70,12 +74,13 @@ Table = dict[str, dict[tuple[str, ...], float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What the shell knows at one moment: ends of the log, clocks, and how many messages wait in memory."""
+    """What the shell knows at one moment: log ends, clocks, messages waiting in memory, watchers away by partition."""
 
     ends: Mapping[int, Mapping[str, int]]
     wall_us: int
     monotonic_s: float
     buffered: int
+    away: Mapping[int, int]
 
 
 @dataclass(slots=True)
@@ -132,6 +137,9 @@ def _gauges(lane: Lane, at: Moment) -> Table:
     numbers, part = lane.meter.metrics(), (str(lane.partition),)
     found: Table = {_W + name: {part: numbers[key]} for key, name in _GAUGES.items()}
     found |= {_W + name: {part: numbers[key] / 1e6} for key, name in _TIMES.items() if key in numbers}
+    found[f"{_W}buffered_bytes"] = {part: lane.meter.held_bytes()}
+    found[f"{_W}watchers_away"] = {part: at.away[lane.partition]}
+    found[f"{_W}paused"] = {(topic, part[0]): float(topic in lane.paused) for topic in lane.expected}
     found[f"{_W}reread_left_records"] = {part: lane.reread_left()}
     found[f"{_W}progress_age_seconds"] = {part: at.monotonic_s - lane.saved_at_s}
     if "clock_us" in numbers and "closed_to_us" in numbers:

@@ -90,6 +90,10 @@ class Lane:
     """Where the partition was when the progress was saved that this lane goes on from; it reads again up to there."""
     silent_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(INPUT_TOPICS, 0.0))
     """For how long nothing was fed from a topic, as far as the watchdog looked."""
+    fed: set[str] = field(default_factory=set)
+    """Topics that were fed since the watchdog looked."""
+    paused: set[str] = field(default_factory=set)
+    """Topics that are not read for now (restraint.py)."""
     counts: LaneCounts = field(default_factory=LaneCounts)
     begun: dict[str, int] = field(init=False)
 
@@ -171,7 +175,7 @@ class Lane:
             self.holes.remove(gap)
         self.gaps.pop(message.topic, None)
         self.expected[message.topic] = offset + 1
-        self.silent_s[message.topic] = 0.0
+        self.fed.add(message.topic)
         return True
 
 

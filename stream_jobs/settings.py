@@ -51,6 +51,14 @@ class WorkerSettings(BaseSettings):
     """Time between two status lines in the log."""
     buffer_messages: int = Field(20_000, ge=1)
     """Messages held between two rounds; more makes the reader wait."""
+    buffer_mib: int = Field(256, ge=1)
+    """Size of messages held between two rounds; more makes the reader wait."""
+    held_mib: int = Field(2048, ge=1)
+    """Size of the readings that open windows hold; more pauses gpu-samples where it is ahead of the other topics."""
+    skew_windows: int = Field(5, ge=1)
+    """A topic that is this many windows ahead of the slowest one waits for it."""
+    watcher_away_s: float = Field(180.0, gt=0)
+    """A watcher without a clock record for this long is away: the worker writes the clock in its place."""
     metrics_port: int = Field(0, ge=0, le=65_535)
     """Port of /metrics, /healthz and /readyz; 0: none."""
     metrics_address: str = "127.0.0.1"

@@ -23,8 +23,15 @@ _LONGEST_STEP_S = 1.0
 """Of a longer pause between two looks (a frozen process, a long round) no more counts as silence."""
 
 
+_MUCH_RECORDS = 1000
+"""The consumer hands on one partition's fetch of up to 1 MB whole before the next one's."""
+
+
 class Reader(Protocol):
     """What the watchdog needs of the Faust shell."""
+
+    def log_ends(self, partition: int) -> dict[str, int]:
+        """Ends of the logs as the last fetch told."""
 
     async def true_ends(self, partitions: Any) -> dict[int, dict[str, int]]:
         """Ends of the logs as the brokers say."""
@@ -58,9 +65,11 @@ class Watchdog:
     async def look(self, lanes: Mapping[int, Lane], step_s: float) -> None:
         """Counts silence; sends the reader back, or ends the process, where the log has what does not come."""
         self._unsettled_s = 0.0
+        step_s = 0.0 if self._is_busy(lanes) else min(step_s, _LONGEST_STEP_S)
         for lane in lanes.values():
-            for topic in lane.silent_s:
-                lane.silent_s[topic] += min(step_s, _LONGEST_STEP_S)
+            for topic, silent_s in lane.silent_s.items():
+                lane.silent_s[topic] = 0.0 if topic in lane.paused | lane.fed else silent_s + step_s
+            lane.fed.clear()
         silent = {(p, topic) for p, lane in lanes.items() for topic, s in lane.silent_s.items() if s > AGAIN_S}
         self._sent_back_s = {place: at_s for place, at_s in self._sent_back_s.items() if place in silent}
         if self._asked is None:
@@ -76,6 +85,14 @@ class Watchdog:
                 self._log.info("the log's end is not known", reason=str(error))
             else:
                 await self._judge(lanes, silent, starts, ends)
+
+    def _is_busy(self, lanes: Mapping[int, Lane]) -> bool:
+        """Whether some topic was fed just now and has much to come: others wait for it within the consumer."""
+        for lane in lanes.values():
+            ends = self._reader.log_ends(lane.partition) if lane.fed else {}
+            if any(ends.get(topic, 0) - lane.expected[topic] > _MUCH_RECORDS for topic in lane.fed):
+                return True
+        return False
 
     async def _ask(self, partitions: list[int]) -> tuple[Places, Places]:
         return await self._reader.log_starts(partitions), await self._reader.true_ends(partitions)
@@ -99,7 +116,7 @@ class Watchdog:
                 )
             elif silent_s - self._sent_back_s.get((partition, topic), 0.0) > AGAIN_S:
                 self._sent_back_s[partition, topic] = silent_s
-                self._log.warning("reading again", topic=topic, partition=partition, offset=expected, log_end=end)
+                self._log.warning("sent back", topic=topic, partition=partition, offset=expected, log_end=end)
                 await self._send_back(partition, topic, expected)
 
     async def _send_back(self, partition: int, topic: str, offset: int) -> None:

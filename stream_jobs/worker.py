@@ -17,6 +17,7 @@ from .clock import monotonic_s, wall_us
 from .errors import FencedError, exit_code
 from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
+from .intake import Intake
 from .lane import Lane, Received
 from .log_reader import first_offset, topic_ids
 from .metrics import Page, serve
@@ -24,11 +25,15 @@ from .opening import Opener
 from .part_reader import PartReader
 from .progress import encode_pointer
 from .publish import Publisher
+from .restraint import Restraint
 from .rounds import meter_round, write_progress
 from .rules import Rules
 from .settings import WorkerSettings
+from .stand_in import StandIn
 from .watchdog import Watchdog
 
+_PROGRESS_S = 3.0
+"""Time between two lines that say how much is still to be read again."""
 _FIGURES_S = 2.0
 """Time between two looks at the lanes for the page: not at each scrape, which comes from another thread; one look at
 40,000 nodes takes some 20 ms."""
@@ -43,17 +48,20 @@ class Worker:
         ids = topic_ids(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
         self._parts = PartReader(settings.bootstrap_servers)
-        self._buffer: list[Received] = []
-        self._room = asyncio.Event()
+        self._intake = Intake(settings.buffer_messages, settings.buffer_mib << 20)
         self._lanes: dict[int, Lane] = {}
-        self._status_at_s = self._figures_at_s = 0.0
+        self._status_at_s = self._figures_at_s = self._progress_at_s = 0.0
         self._figures, self._not_ready = WorkerFigures(), ["starting"]
         self._values: Values = {}
         self._turned_s = self._looked_s = monotonic_s()
-        self._shell = FaustShell(settings, self._receive, self._loop)
+        self._shell = FaustShell(settings, self._intake.receive, self._loop)
         self._rules = Rules(settings.bootstrap_servers, settings.meter(), self._log)
         self._opener = Opener(self._shell, settings.bootstrap_servers, self._rules, ids[GPU_SAMPLES])
         self._watchdog = Watchdog(self._shell, self._log)
+        key = settings.clock_key.get_secret_value().encode()
+        self._clock = StandIn(self._shell, self._publisher.send, key, settings.watcher_away_s, self._log)
+        skew_us = settings.skew_windows * settings.window_s * 1_000_000
+        self._restraint = Restraint(self._shell, settings.held_mib << 20, skew_us, self._log)
 
     def run(self) -> int:
         """Meters until SIGTERM or SIGINT (0); ends the process itself on any error."""
@@ -65,11 +73,10 @@ class Worker:
         self._log.info("end", code=code)
         return code
 
-    async def _receive(self, message: Received) -> None:
-        self._buffer.append(message)
-        if len(self._buffer) >= self._settings.buffer_messages:
-            self._room.clear()
-            await self._room.wait()
+    async def _stand_in(self) -> None:
+        """In simulated time nothing is away: who simulates writes the clock."""
+        if not self._settings.simulated_time and self._clock.look(self._lanes, monotonic_s()):
+            await asyncio.to_thread(self._publisher.flush)
 
     async def _loop(self) -> None:
         try:
@@ -89,8 +96,7 @@ class Worker:
             self._die(error)
 
     async def _round(self) -> None:
-        messages, self._buffer = self._buffer, []
-        self._room.set()
+        messages = self._intake.take()
         step_s, self._looked_s = self._turned_s - self._looked_s, self._turned_s
         if not self._shell.is_settled:
             # What was read so far comes again: each lane that is opened sends the reader to where it begins.
@@ -111,7 +117,9 @@ class Worker:
             await asyncio.to_thread(self._meter, self._lanes[partition], own)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
+        await self._restraint.look(self._lanes)
         await self._watchdog.look(self._lanes, step_s)
+        await self._stand_in()
         await self._save_due()
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
@@ -137,6 +145,7 @@ class Worker:
             self._log.info("partitions closed", partitions=[lane.partition for lane in lanes])
 
     async def _open(self, partitions: list[int], generation: int) -> None:
+        began_s = monotonic_s()
         try:
             async for lane in self._opener.open(partitions, generation):
                 self._lanes[lane.partition] = lane
@@ -148,6 +157,9 @@ class Worker:
                     offsets=lane.expected,
                     reread_records=lane.reread_left(),
                 )
+            left = sum(self._lanes[p].reread_left() for p in partitions)
+            seconds = round(monotonic_s() - began_s, 3)
+            self._log.info("all opened", partitions=partitions, reread_records=left, seconds=seconds)
         except FencedError as error:
             self._log.warning("partitions lost", partitions=partitions, reason=str(error))
 
@@ -187,7 +199,8 @@ class Worker:
         if self._settings.metrics_port and (turns or now_s - self._figures_at_s >= _FIGURES_S):
             self._figures_at_s = now_s
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
-            at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._buffer))
+            away = {partition: self._clock.away(partition) for partition in self._lanes}
+            at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake), away=away)
             self._values = self._figures.values(self._lanes.values(), at)
         self._not_ready = reasons
 
@@ -195,6 +208,11 @@ class Worker:
         return judge("worker", monotonic_s() - self._turned_s, self._not_ready, self._settings.health_s)
 
     def _report(self) -> None:
+        left = {partition: left for partition, lane in self._lanes.items() if (left := lane.reread_left())}
+        if left and monotonic_s() - self._progress_at_s >= _PROGRESS_S:
+            self._progress_at_s = monotonic_s()
+            done = {partition: self._lanes[partition].counts.reread for partition in left}
+            self._log.info("reading again", records_left=sum(left.values()), records_read=sum(done.values()), left=left)
         if monotonic_s() - self._status_at_s >= self._settings.status_s:
             self._status_at_s = monotonic_s()
             numbers = {partition: lane.meter.metrics() for partition, lane in self._lanes.items()}

@@ -102,4 +102,7 @@ def _of_process(process: ProcessState) -> list[str]:
     broken = sum(process.numbers.get("gpumeter_worker_conservation_violations_total", {}).values())
     if broken:
         found.append(f"{name}: {broken:.0f} conservation violations; the view conservation_violations has them")
+    away = {labels[0] for labels, count in process.numbers.get("gpumeter_worker_watchers_away", {}).items() if count}
+    if away:
+        found.append(f"{name}: a watcher is away, the worker writes its clock on partitions {', '.join(sorted(away))}")
     return found

@@ -61,8 +61,11 @@ class ClusterState:
             known = self.nodes[name] = NodeState(self.name, name, gone=(self.name, name) in self.gone)
         return known
 
-    def take_clock(self, topic: str, now_us: int, offset: int) -> bool:
-        """Takes a clock record; on gpu-samples it may end the wait for silent nodes. False if it moved nothing."""
+    def take_clock(self, topic: str, now_us: int, offset: int, override: bool = False) -> bool:
+        """Takes a clock record; on gpu-samples it may end the wait for silent nodes. False if it moved nothing.
+
+        What a worker wrote in the watcher's place (an override) is a gap for idleness: nobody saw who was silent.
+        """
         before = self.clocks[topic].now_us
         if not self.clocks[topic].add(now_us, offset) or topic != GPU_SAMPLES:
             return False
@@ -71,7 +74,7 @@ class ClusterState:
                 node.clip(now_us, self.settings)
                 if node.started:
                     self._judge_early(node, now_us)
-        elif now_us - before > self.settings.clock_gap_us:
+        elif override or now_us - before > self.settings.clock_gap_us:
             self.gaps.add(now_us, now_us - before)
         for node in self.nodes.values():
             since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
@@ -97,7 +100,8 @@ class ClusterState:
         became = self._place(node, offset, start_us, end_us)
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
-            node.buffered.append(Buffered(start_us, end_us, reading))
+            size_bytes = sum(column.nbytes for columns in (device, process) for column in columns.values())
+            node.buffered.append(Buffered(start_us, end_us, reading, size_bytes))
         node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)

@@ -30,6 +30,21 @@ def meter_figures(clusters: Iterable[ClusterState], settings: MeterSettings) -> 
     return found | {name: min(times) for name, times in lowest.items() if times}
 
 
+def held_bytes(clusters: Iterable[ClusterState]) -> int:
+    """Size of the columns of all readings that open windows hold."""
+    return sum(held.size_bytes for cluster in clusters for node in cluster.nodes.values() for held in node.buffered)
+
+
+def topic_clocks(clusters: Iterable[ClusterState]) -> dict[str, int]:
+    """How far each topic was read, in event time: its newest clock, of the cluster farthest on."""
+    found: dict[str, int] = {}
+    for cluster in clusters:
+        for topic, clock in cluster.clocks.items():
+            if clock.now_us is not None:
+                found[topic] = max(clock.now_us, found.get(topic, clock.now_us))
+    return found
+
+
 def _watermark(node: NodeState, settings: MeterSettings) -> int:
     """What a node asserted, or what its silence was taken for, whichever is later."""
     return max(node.watermark_us or 0, node.cut_to_us + settings.lateness_us)

@@ -5,7 +5,7 @@ tests/README.md are tested on it in tests/property/test_meter.py and test_crash.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,8 @@ from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
 from .cluster import ClusterState
 from .contents import Content, Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
-from .figures import meter_figures
+from .figures import held_bytes, meter_figures, topic_clocks
+from .heard import Heard
 from .history import TOPICS
 from .identity import Directory
 from .node import NodeState
@@ -33,7 +34,7 @@ MAX_WINDOWS_A_CALL = 500
 _COUNTS = (
     "records", "refused", "readings_taken", "readings_duplicate", "readings_late", "late_us", "clocks_ignored",
     "windows", "rows", "violations", "clusters_forgotten", "gaps", "readings_beyond", "beyond_us", "looks",
-    "revisions", "revision_rows", "looks_abandoned",
+    "revisions", "revision_rows", "looks_abandoned", "overrides",
 )  # fmt: skip
 
 
@@ -56,6 +57,7 @@ class PartitionMeter:
         self.settings, self.source = settings, source
         self.position, self._known = dict.fromkeys(TOPICS, 0), dict.fromkeys(TOPICS, 0)
         self.counts = dict.fromkeys(_COUNTS, 0)
+        self.heard: dict[str, Heard] = {}
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
@@ -168,6 +170,19 @@ class PartitionMeter:
         """Counts since start, and how much is held open."""
         return self.counts | meter_figures(self._clusters.values(), self.settings)
 
+    def held_bytes(self) -> int:
+        """Size of the readings that are held."""
+        return held_bytes(self._clusters.values())
+
+    def topic_clocks(self) -> dict[str, int]:
+        """Event time up to which each topic was read; a topic without a clock yet is left out."""
+        return topic_clocks(self._clusters.values())
+
+    def clock_of(self, cluster: str, pick: Callable[[Iterable[int]], int]) -> int:
+        """The earliest or latest (`min`, `max`) of a cluster's newest clocks of the three topics; 0 for none."""
+        known = self._clusters.get(cluster)
+        return pick(clock.now_us or 0 for clock in known.clocks.values()) if known else 0
+
     def _nodes(self) -> list[NodeState]:
         return [node for cluster in self._clusters.values() for node in cluster.nodes.values()]
 
@@ -194,6 +209,7 @@ class PartitionMeter:
         reading = content.reading
         assert reading is not None
         became = cluster.take_reading(content.headers, record.offset, (reading.device, reading.process))
+        self.heard.setdefault(content.headers.cluster, Heard()).readings += became != "duplicate"
         self.counts[f"readings_{became}"] += 1
         if became in ("late", "beyond"):
             span_us = int((reading.device["span_end_us"] - reading.device["span_start_us"]).sum())
@@ -213,7 +229,9 @@ class PartitionMeter:
             return
         cluster = self._cluster(clock.cluster, record.append_us)
         cluster.heard_us = record.append_us
-        moved = cluster.take_clock(topic, clock.now_us, record.offset)
+        self.heard.setdefault(clock.cluster, Heard()).note_clock(clock.override)
+        self.counts["overrides"] += clock.override and topic == GPU_SAMPLES
+        moved = cluster.take_clock(topic, clock.now_us, record.offset, clock.override)
         self._forget_lost_clusters(record.append_us)
         if moved and clock.now_us - self._checkpoint_us >= self.settings.checkpoint_us:
             self._checkpoint_us = clock.now_us

@@ -27,6 +27,7 @@ class Buffered:
     start_us: int
     end_us: int
     reading: Reading
+    size_bytes: int
 
 
 @dataclass(slots=True)

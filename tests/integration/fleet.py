@@ -35,7 +35,9 @@ class Sent(NamedTuple):
     payload: bytes
 
 
-class _Node:
+class Node:
+    """A node and what its collector and the watcher send of it."""
+
     def __init__(self, number: int, partitions: int) -> None:
         self.name = f"node-{number}"
         self.partition = partition_of(CLUSTER, self.name, partitions)
@@ -46,6 +48,7 @@ class _Node:
         self.seq = dict.fromkeys(INPUT_TOPICS, 0)
 
     def send(self, topic: str, record: str, payload: bytes, complete_to_us: int = 0) -> Sent:
+        """A message with the next number of its topic."""
         self.seq[topic] += 1
         from_agent = topic != POD_EVENTS
         headers = Headers(
@@ -60,9 +63,11 @@ class _Node:
         return Sent(topic, self.partition, message_key(CLUSTER, self.name), encode_headers(headers), payload)
 
     def container(self, pod: int) -> str:
+        """Id of a pod's container."""
         return f"{pod:02x}" * 32
 
     def snapshot(self, now_us: int) -> Sent:
+        """The next snapshot."""
         self.mapping_seq += 1
         names = [f"pod-{i}" for i in range(PODS)]
         snapshot = Snapshot(
@@ -90,6 +95,7 @@ class _Node:
         return self.send(POD_MAPPINGS, SNAPSHOT, encode_snapshot(snapshot))
 
     def facts(self, now_us: int) -> Iterator[Sent]:
+        """The node's record and its pods'."""
         node = NodeRecord(name=self.name, capacity={"nvidia.com/gpu": PODS}, created_us=now_us - 10**9, seen_us=now_us)
         yield self.send(POD_EVENTS, NODE_EVENT, encode_record(node))
         for i, uid in enumerate(self.pods):
@@ -109,6 +115,7 @@ class _Node:
             yield self.send(POD_EVENTS, POD_EVENT, encode_record(pod))
 
     def reading(self, now_us: int) -> Sent:
+        """The next reading."""
         sums = [self.random.randrange(0, 3001) for _ in self.gpus]
         shares = [self.random.random() for _ in self.gpus]
         size, column = GPUS, list
@@ -135,7 +142,7 @@ class _Node:
 
 def messages(nodes: int, minutes: int, partitions: int) -> Iterator[Sent]:
     """Everything that `nodes` nodes and the watcher sent, in the order of simulated time."""
-    fleet = [_Node(number, partitions) for number in range(nodes)]
+    fleet = [Node(number, partitions) for number in range(nodes)]
     end_us = START_US + minutes * 60_000_000
     for node in fleet:
         yield from node.facts(START_US)

@@ -111,7 +111,7 @@ def published_rows(bootstrap_servers: str) -> tuple[Rows, int]:
     return rows, copies
 
 
-def expected_rows(bootstrap_servers: str) -> Rows:
+def expected_rows(bootstrap_servers: str, settings: MeterSettings | None = None) -> Rows:
     """The rows that an undisturbed meter makes of what the input topics hold."""
     by_partition: dict[int, dict[str, list[LogRecord]]] = defaultdict(lambda: {topic: [] for topic in INPUT_TOPICS})
     for message in read_all(bootstrap_servers, list(INPUT_TOPICS)):
@@ -120,14 +120,16 @@ def expected_rows(bootstrap_servers: str) -> Rows:
         by_partition[message.partition()][message.topic()].append(record)
     rows: Rows = defaultdict(set)
     for partition, topics in by_partition.items():
-        for table in metered(topics, partition):
+        for table in metered(topics, partition, settings):
             _collect(rows, table)
     return rows
 
 
-def metered(topics: dict[str, list[LogRecord]], partition: int) -> Iterator[pa.Table]:
+def metered(
+    topics: dict[str, list[LogRecord]], partition: int, settings: MeterSettings | None = None
+) -> Iterator[pa.Table]:
     """The tables that an undisturbed meter makes of a partition's log: first results, then revisions."""
-    meter = PartitionMeter(MeterSettings(simulated_time=True), Source(partition), None)
+    meter = PartitionMeter(settings or MeterSettings(simulated_time=True), Source(partition), None)
     for topic, records in topics.items():
         meter.feed(topic, records)
     while (table := meter.close_ready()) is not None:

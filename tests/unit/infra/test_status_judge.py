@@ -75,10 +75,13 @@ def test_processes_that_are_away_stuck_behind_or_wrong_are_named() -> None:
         ProcessState("h:2", judge("sink", 999.0, []), {}),
         ProcessState("h:3", judge("worker", 0.1, ["3 records to read again"]), {}),
         ProcessState("h:4", judge("worker", 0.1, []), broken),
+        ProcessState("h:5", judge("worker", 0.1, []), {"gpumeter_worker_watchers_away": {("0",): 0.0, ("3",): 1.0}}),
     ]
     found = _find(_standing(), None, *states)
-    assert [f"h:{i}" in each for i, each in enumerate(found, 1)] == [True] * 4
-    for word, each in zip(("does not answer", "not healthy", "3 records", "2 conservation"), found, strict=True):
+    assert [f"h:{i}" in each for i, each in enumerate(found, 1)] == [True] * 5
+    words = ("does not answer", "not healthy", "3 records", "2 conservation", "watcher is away")
+    assert "partitions 3" in found[-1]
+    for word, each in zip(words, found, strict=True):
         assert word in each
 
 

@@ -25,7 +25,7 @@ def _lane(reached: dict[str, int] | None = None) -> Lane:
 
 
 def _moment(ends: dict[str, int]) -> Moment:
-    return Moment(ends={0: ends}, wall_us=T0_US + 9_000_000, monotonic_s=7.0, buffered=3)
+    return Moment(ends={0: ends}, wall_us=T0_US + 9_000_000, monotonic_s=7.0, buffered=3, away={0: 1})
 
 
 def test_lag_is_what_lies_between_the_lane_and_the_end_of_the_log() -> None:
@@ -36,6 +36,7 @@ def test_lag_is_what_lies_between_the_lane_and_the_end_of_the_log() -> None:
     assert values["gpumeter_worker_lag_records"] == {(GPU_SAMPLES, "0"): 5, (POD_EVENTS, "0"): 0}
     assert values["gpumeter_worker_lag_seconds"] == {(GPU_SAMPLES, "0"): 8.999999, (POD_EVENTS, "0"): 0.0}
     assert values["gpumeter_worker_buffered_messages"] == {(): 3}
+    assert values["gpumeter_worker_watchers_away"] == {("0",): 1}
     assert values["gpumeter_worker_clock_timestamp_seconds"] == {("0",): (T0_US + 5_000_000) / 1e6}
 
 

@@ -20,6 +20,10 @@ class Reader:
         self.end, self.start, self.error = end, start, error
         self.seeks: list[tuple[int, dict[str, int]]] = []
 
+    def log_ends(self, partition: int) -> dict[str, int]:
+        """The end, of every topic."""
+        return dict.fromkeys(INPUT_TOPICS, self.end)
+
     async def true_ends(self, partitions: list[int]) -> dict[int, dict[str, int]]:
         """The end, of every topic."""
         if isinstance(self.error, Retry):
@@ -88,8 +92,36 @@ def test_frozen_process_counts_no_silence() -> None:
     assert reader.seeks == []
 
 
+def test_other_topic_that_is_caught_up_is_no_silence() -> None:
+    """While one topic is fed and has thousands to come the others wait in the consumer; at its end they count again."""
+    reader, lane = Reader(end=5000), _lane(4)
+    dog = Watchdog(reader, log.logger("test"))
+
+    async def run(seconds: float) -> None:
+        for _ in range(round(seconds * 2)):
+            lane.fed.add(POD_EVENTS)
+            await dog.look({0: lane}, 0.5)
+            await asyncio.sleep(0)
+
+    asyncio.run(run(2 * SILENCE_S))
+    assert reader.seeks == []
+    lane.expected[POD_EVENTS] = 4500
+    asyncio.run(run(AGAIN_S + 2))
+    assert len(reader.seeks) == 2
+
+
+def test_topic_that_was_fed_once_is_silent_later() -> None:
+    """What is fed begins the count anew, and no more than that."""
+    reader, lane = Reader(end=9), _lane(4)
+    lane.silent_s, lane.fed = dict.fromkeys(INPUT_TOPICS, AGAIN_S - 1), set(INPUT_TOPICS)
+    _watch(reader, lane, AGAIN_S - 1)
+    assert reader.seeks == []
+    _watch(reader, lane, 3)
+    assert len(reader.seeks) == len(INPUT_TOPICS)
+
+
 def test_fed_topic_is_not_silent() -> None:
-    """What is fed begins the count anew, topic by topic."""
+    """Each topic is counted by itself."""
     reader, lane = Reader(end=9), _lane(4)
     lane.silent_s[POD_EVENTS] = -1000.0
     _watch(reader, lane, AGAIN_S + 2)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from stream_jobs import log
+from stream_jobs.intake import Intake
 from stream_jobs.worker import Worker
 
 
@@ -22,7 +23,7 @@ class Shell:
 
 def _worker(monkeypatch: pytest.MonkeyPatch, stopping: bool) -> tuple[Worker, list[BaseException]]:
     worker = Worker.__new__(Worker)
-    worker._shell, worker._log, worker._buffer, worker._room = Shell(stopping), log.logger("test"), [], asyncio.Event()
+    worker._shell, worker._log, worker._intake = Shell(stopping), log.logger("test"), Intake(1, 1)
     worker._looked_s = 0.0
     deaths: list[BaseException] = []
 
