@@ -125,9 +125,11 @@ def expected_rows(bootstrap_servers: str) -> Rows:
     return rows
 
 
-def metered(topics: dict[str, list[LogRecord]], partition: int) -> Iterator[pa.Table]:
+def metered(
+    topics: dict[str, list[LogRecord]], partition: int, settings: MeterSettings | None = None
+) -> Iterator[pa.Table]:
     """The tables that an undisturbed meter makes of a partition's log: first results, then revisions."""
-    meter = PartitionMeter(MeterSettings(simulated_time=True), Source(partition), None)
+    meter = PartitionMeter(settings or MeterSettings(simulated_time=True), Source(partition), None)
     for topic, records in topics.items():
         meter.feed(topic, records)
     while (table := meter.close_ready()) is not None:
