@@ -1,7 +1,7 @@
 """Says where a seed's ledger, copies and progress differ from what its input log alone decides. Pure.
 
-Expected rows come from the slow oracle (tests/property/oracle.py), partition by partition. To check revisions, let
-`expected_measures` give their keys and measures too: nothing else here knows which revisions there are.
+First results and revisions are held against the slow oracle (tests/property/oracle.py, oracle_late.py), partition by
+partition; whole rows against a meter that nobody disturbed. Revisions: tests/chaos/check_revisions.py.
 """
 
 from collections import defaultdict
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from schemas.usage import KEY_COLUMNS
-from stream_jobs.core.meter import PartitionMeter
-from stream_jobs.core.settings import MeterSettings, Source
+from stream_jobs.core.settings import MeterSettings
 from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, content_of
+from tests.integration.harness import metered
 from tests.property.oracle import rows_of
+from tests.property.oracle_late import revisions_of
 from tests.property.oracle_log import NodeWalk, clock_points, parse, read_from
 
 MEASURES = (
@@ -21,6 +22,8 @@ MEASURES = (
 _SHOWN = 5
 Measures = dict[Key, tuple[int, ...]]
 Window = tuple[str, str, int]
+States = list[tuple[int, dict[Key, tuple[int, ...]], bool]]
+"""A window as of each minute that shows it something late, the first result first; as `revisions_of` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,11 @@ class Expected:
     """What the input log decides."""
 
     measures: Measures
+    """First results, by the oracle."""
+    states: dict[Window, States]
+    """What late records make of a window, by the oracle."""
     rows: dict[Key, Row]
-    """Whole rows of an undisturbed meter; holds columns that the oracle does not know."""
+    """Whole rows of an undisturbed meter, revisions among them; holds columns that the oracle does not know."""
     refused: set[tuple[str, int, int]]
     settings: MeterSettings
     logs: Logs
@@ -39,42 +45,48 @@ class Expected:
         """(cluster, node, window start) of every window with rows."""
         return {(key[0], key[1], key[4]) for key in self.measures}
 
+    @property
+    def revisions(self) -> set[tuple[str, str, int, int]]:
+        """(cluster, node, window start, minute) of every revision."""
+        return {(key[0], key[1], *key[4:]) for key in self.rows if key[5]}
+
+    @property
+    def keys(self) -> set[Key]:
+        """Keys of all rows; those of revisions as the meter has them, which `compare_revisions` holds to the oracle."""
+        return self.measures.keys() | {key for key in self.rows if key[5]}
+
 
 def expected_of(logs: Logs, settings: MeterSettings) -> Expected:
     """Expectations of all partitions."""
     measures: Measures = {}
-    rows: dict[Key, Row] = {}
+    states: dict[Window, States] = {}
     refused = set()
     for partition, log in sorted(logs.items()):
-        measures |= expected_measures(log, settings)
-        rows |= _undisturbed(partition, log, settings)
         parsed = parse(log)
+        clusters = {h.node: h.cluster for _, h, _ in parsed[GPU_SAMPLES] if h.record == "reading"}
+        for (node, gpu, holder, window), found in rows_of(log, settings).items():
+            measures[clusters[node], node, gpu, holder, window, 0] = found
+        for (node, window), seen in revisions_of(log, settings).items():
+            states[clusters[node], node, window] = seen
         for topic in INPUT_TOPICS:
             good = {offset for offset, _, _ in parsed[topic]}
             refused |= {(topic, partition, record.offset) for record in log[topic] if record.offset not in good}
-    return Expected(measures, rows, refused, settings, logs)
+    return Expected(measures, states, undisturbed(logs, settings), refused, settings, logs)
 
 
-def expected_measures(log: dict, settings: MeterSettings, cluster: str = "c") -> Measures:
-    """Measures by key of every row that a partition's log decides; revision 0 alone exists today."""
+def undisturbed(logs: Logs, settings: MeterSettings) -> dict[Key, Row]:
+    """Rows by key of a meter that reads each partition once, from its beginning to its end."""
     return {
-        (cluster, node, gpu, holder, window, 0): measures
-        for (node, gpu, holder, window), measures in rows_of(log, settings).items()
+        tuple(row[name] for name in KEY_COLUMNS): row
+        for partition, log in logs.items()
+        for table in metered(log, partition, settings)
+        for row in table.to_pylist()
     }
-
-
-def _undisturbed(partition: int, log: dict, settings: MeterSettings) -> dict[Key, Row]:
-    meter, rows = PartitionMeter(settings, Source(partition)), {}
-    for topic, records in log.items():
-        meter.feed(topic, records)
-    while (table := meter.close_ready()) is not None:
-        rows |= {tuple(row[name] for name in KEY_COLUMNS): row for row in table.to_pylist()}
-    return rows
 
 
 def compare_published(expected: Expected, copies: dict[Key, list[Copy]]) -> list[str]:
     """Rows that are missing, extra or other than the oracle's, and copies of one key that differ."""
-    found = _keys("gpu-usage", expected.measures.keys(), copies.keys())
+    found = _keys("gpu-usage", expected.keys, set(copies))
     for key, seen in copies.items():
         if len({content_of(copy.row) for copy in seen}) != 1:
             places = [f"{copy.partition}/{copy.offset}" for copy in seen]
@@ -85,7 +97,7 @@ def compare_published(expected: Expected, copies: dict[Key, list[Copy]]) -> list
 
 def compare_ledger(expected: Expected, ledger: dict[Key, Row], copies: dict[Key, list[Copy]]) -> list[str]:
     """Rows of the ledger that are missing, extra, or other than the oracle's; one that is not the first copy."""
-    found = _keys("the ledger", expected.measures.keys(), ledger.keys())
+    found = _keys("the ledger", expected.keys, set(ledger))
     for key, row in ledger.items():
         found += _compare_row("the ledger", key, row, expected)
         first = min((copy.offset for copy in copies.get(key, [])), default=None)
@@ -114,8 +126,13 @@ def compare_sums(ledger: dict[Key, Row]) -> list[str]:
 def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records: list[ProgressRecord]) -> list[str]:
     """Progress records that stand beyond what they still need, or call closed what was not published before."""
     published: dict[Window, set[int]] = defaultdict(set)
-    for (cluster, node, _, _, window, _), seen in copies.items():
-        published[cluster, node, window].add(min(copy.append_ms for copy in seen))
+    revised: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
+    for (cluster, node, _, _, window, minute), seen in copies.items():
+        first_ms = min(copy.append_ms for copy in seen)
+        if minute:
+            revised[cluster, node].append((minute, window, first_ms))
+        else:
+            published[cluster, node, window].add(first_ms)
     found, parsed, walks = [], {p: parse(log) for p, log in expected.logs.items()}, {}
     wanted = expected.windows
     for record in records:
@@ -135,7 +152,21 @@ def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records:
                 floor = read_from(clock_points(topics[topic], cluster), closed_to_us - expected.settings.reach_back_us)
                 if record.offsets[topic] > floor:
                     found.append(f"{where} reads {topic} from {record.offsets[topic]}, {node} needs it from {floor}")
+        found += _revisions_ahead(where, record, revised)
     return found
+
+
+def _revisions_ahead(
+    where: str, record: ProgressRecord, revised: dict[tuple[str, str], list[tuple[int, int, int]]]
+) -> list[str]:
+    """Minutes that a progress calls looked at, of which a revision was published only after it."""
+    return [
+        f"{where} has looked at {history.node} to {history.looked_to_us}, revision {minute} of {window} came after it"
+        for cluster in record.carry.now
+        for history in cluster.nodes
+        for minute, window, first_ms in revised[cluster.cluster, history.node]
+        if minute <= history.looked_to_us and first_ms > record.append_ms
+    ]
 
 
 class _Needs:
@@ -191,7 +222,7 @@ def _compare_row(where: str, key: Key, row: Row, expected: Expected) -> list[str
     if wanted is not None and found != wanted:
         return [f"{where} has {found} for {key}, the oracle says {wanted} ({', '.join(MEASURES)})"]
     whole = expected.rows.get(key)
-    if wanted is not None and (whole is None or content_of(row) != content_of(whole)):
+    if key in expected.keys and (whole is None or content_of(row) != content_of(whole)):
         return [f"{where} has another row for {key} than an undisturbed meter: {_differing([row, whole or {}])}"]
     return []
 

@@ -1,12 +1,13 @@
 """Reads back what a seed left in Kafka: the input logs, every published copy, every progress record, dead letters."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from schemas.deadletters import decode_dead_letter
 from schemas.names import DEAD_LETTERS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
@@ -97,22 +98,26 @@ class UsageLog:
 
 
 def progress_records(bootstrap: str, group: str) -> list[ProgressRecord]:
-    """Every progress record of a group, whether or not a commit ever pointed to it."""
-    found = []
-    for message in read_all(bootstrap, [METER_PROGRESS]):
-        name, *_, chunk = (message.key() or b"").decode().split("/")
-        assert chunk == "0", "a progress of several chunks: join them here"
-        if name == group:
-            body = msgspec.msgpack.decode(message.value() or b"", type=Body)
-            found.append(
-                ProgressRecord(
-                    message.partition(),
-                    message.timestamp()[1],
-                    message.offset(),
-                    body.offsets,
-                    decode_carry(body.carry),
-                )
-            )
+    """Every whole progress record of a group, whether or not a commit ever pointed to it."""
+    return joined(read_all(bootstrap, [METER_PROGRESS]), group)
+
+
+def joined(messages: Sequence[Message], group: str) -> list[ProgressRecord]:
+    """The progress records of a group; one whose writer ended between its chunks is none."""
+    found, parts = [], dict[tuple[str, ...], list[bytes]]()
+    for message in messages:
+        name, *writer, chunk = (message.key() or b"").decode().split("/")
+        if name != group:
+            continue
+        place = (*writer,)
+        parts[place] = [*(parts.get(place, []) if chunk != "0" else []), message.value() or b""]
+        try:
+            body = msgspec.msgpack.decode(b"".join(parts[place]), type=Body)
+        except msgspec.DecodeError:
+            # Truncated: the next chunk may come.
+            continue
+        where = message.partition(), message.timestamp()[1], message.offset()
+        found.append(ProgressRecord(*where, body.offsets, decode_carry(body.carry)))
     return found
 
 

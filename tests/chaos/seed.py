@@ -12,6 +12,7 @@ from schemas.usage import ALL_COLUMNS, KEY_COLUMNS
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.ledger import open_ledger
 from tests.chaos import checker
+from tests.chaos.check_revisions import compare_differences, compare_revisions
 from tests.chaos.cluster import Cluster
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan, make_plan
@@ -32,6 +33,8 @@ class Result:
     windows: int = 0
     windows_again: int = 0
     """Windows that were published more than once, as a restart reads them again."""
+    revisions: int = 0
+    """Windows that late records changed, once for each minute that did."""
     rows: int = 0
     copies: int = 0
     restarts: int = 0
@@ -44,7 +47,7 @@ class Result:
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
         return (
             f"seed {self.seed}: differences {len(self.differences)}, "
-            f"windows {self.windows} (again {self.windows_again}), "
+            f"windows {self.windows} (again {self.windows_again}), revisions {self.revisions}, "
             f"rows {self.rows} (copies {self.copies}), restarts {self.restarts}, {self.seconds:.0f} s, "
             f"faults {self.faults.total()}: {faults}"
         )
@@ -76,6 +79,8 @@ def run_seed(seed: int, cluster: Cluster, folder: Path, break_name: str = "") ->
         records = progress_records(cluster.bootstrap, site.group)
         found += checker.compare_published(expected, usage.copies)
         found += checker.compare_ledger(expected, ledger, usage.copies) + checker.compare_sums(ledger)
+        firsts = {key: copies[0].row for key, copies in usage.copies.items()}
+        found += compare_revisions("gpu-usage", expected, firsts) + compare_differences(ledger)
         found += checker.compare_progress(expected, usage.copies, records)
         found += checker.compare_letters(expected, refused_places(cluster.bootstrap))
     result.differences = found
@@ -103,7 +108,7 @@ def _disturb(plan: Plan, site: Site, cluster: Cluster) -> Counter[str]:
 def _wait_for_rows(site: Site, usage: UsageLog, expected: checker.Expected) -> list[str]:
     """Returns when every expected row is published, or why that does not come."""
     deadline = time.monotonic() + _PATIENCE_S
-    while not usage.copies.keys() >= expected.measures.keys():
+    while not usage.copies.keys() >= expected.keys:
         usage.read(0.1)
         site.tend()
         if site.defects() or time.monotonic() > deadline:
@@ -155,4 +160,5 @@ def _ledger(site: Site, found: list[str]) -> dict[Key, Row]:
 def _count(result: Result, expected: checker.Expected, usage: UsageLog) -> None:
     again = {(key[0], key[1], key[4]) for key, copies in usage.copies.items() if len(copies) > 1}
     result.windows, result.windows_again = len(expected.windows), len(again)
+    result.revisions = len(expected.revisions)
     result.rows, result.copies = len(usage.copies), sum(map(len, usage.copies.values()))

@@ -2,19 +2,22 @@
 
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS
-from stream_jobs.core.carry import decode_carry
+from stream_jobs.core.carry import Carry, Progress, decode_carry, encode_carry
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
+from stream_jobs.progress import chunk_key, encode_body, split
 from tests.chaos import checker
+from tests.chaos.check_revisions import compare_differences, compare_revisions
 from tests.chaos.checker import Expected
 from tests.chaos.plan import PARTITIONS, make_plan
-from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row
+from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, joined
 from tests.chaos.workload import messages
 from tests.property.drive import drain
 
@@ -30,11 +33,16 @@ def _logs(seed: int) -> Logs:
     return logs
 
 
+@cache
+def _expected(seed: int) -> Expected:
+    return checker.expected_of(_logs(seed), SETTINGS)
+
+
 class _Run:
     """What a faultless worker leaves behind; its clock is the number of records read."""
 
     def __init__(self, seed: int) -> None:
-        self.expected: Expected = checker.expected_of(_logs(seed), SETTINGS)
+        self.expected = _expected(seed)
         self.copies: Copies = {}
         self.progress: list[ProgressRecord] = []
         for partition, log in self.expected.logs.items():
@@ -49,7 +57,7 @@ class _Run:
             topic = rng.choice(unread)
             meter.feed(topic, log[topic][meter.position[topic] :][:40])
             now += 1
-            for row in (row for table in drain(meter) for row in table.to_pylist()):
+            for row in (row for table in drain(meter, log) for row in table.to_pylist()):
                 key = tuple(row[name] for name in checker.KEY_COLUMNS)
                 self.copies.setdefault(key, []).append(Copy(partition, now, len(self.copies), row))
             saved = meter.progress()
@@ -64,6 +72,8 @@ class _Run:
             *checker.compare_ledger(self.expected, self.ledger, self.copies),
             *checker.compare_sums(self.ledger),
             *checker.compare_progress(self.expected, self.copies, self.progress),
+            *compare_revisions("gpu-usage", self.expected, {key: seen[0].row for key, seen in self.copies.items()}),
+            *compare_differences(self.ledger),
         ]
 
 
@@ -72,6 +82,7 @@ def test_faultless_run_has_no_differences() -> None:
     run = _Run(1)
     assert run.differences() == []
     assert len(run.expected.windows) > 50
+    assert len(run.expected.revisions) > 10
     assert len(run.progress) > 20
     assert checker.compare_letters(run.expected, run.expected.refused) == []
     assert len(run.expected.refused) >= 12
@@ -121,6 +132,40 @@ def _commit_before_publishing(run: _Run) -> None:
     run.progress.append(ProgressRecord(last.partition, 0, last.offset, last.offsets, last.carry))
 
 
+def _revision(run: _Run) -> Key:
+    return next(key for key, seen in run.copies.items() if key[5] and seen[0].row["charged_us"])
+
+
+def _lose_a_revision(run: _Run) -> None:
+    lost = _revision(run)
+    for key in [key for key in run.copies if (key[1], key[4], key[5]) == (lost[1], lost[4], lost[5])]:
+        del run.copies[key]
+
+
+def _revise_at_another_minute(run: _Run) -> None:
+    key = _revision(run)
+    run.copies[(*key[:5], key[5] + 1)] = run.copies.pop(key)
+
+
+def _revise_without_reason(run: _Run) -> None:
+    run.copies[_revision(run)][0].row["flags"] = []
+
+
+def _revise_a_measure(run: _Run) -> None:
+    run.copies[_revision(run)][0].row["charged_us"] += 1
+
+
+def _lose_a_difference(run: _Run) -> None:
+    key = _revision(run)
+    run.copies[key][0].row["d_charged_us"] += 1
+    run.ledger[key]["d_charged_us"] += 1
+
+
+def _look_before_publishing(run: _Run) -> None:
+    last = next(r for r in reversed(run.progress) if any(h.looked_to_us for now in r.carry.now for h in now.nodes))
+    run.progress.append(ProgressRecord(last.partition, 0, last.offset, last.offsets, last.carry))
+
+
 FAULTS: dict[str, Callable[[_Run], None]] = {
     "gpu-usage lacks": _lose_a_row,
     "the ledger lacks": _lose_a_row_in_the_ledger,
@@ -132,6 +177,13 @@ FAULTS: dict[str, Callable[[_Run], None]] = {
     "still needs offset": _run_ahead,
     "were not all published before": _commit_before_publishing,
     "conservation": _change_a_measure,
+    "no revision": _lose_a_revision,
+    "without a late record": _revise_at_another_minute,
+    "names no reason": _revise_without_reason,
+    "has (": _revise_a_measure,
+    "other differences than the oracle": _lose_a_difference,
+    "differences of": _lose_a_difference,
+    "came after it": _look_before_publishing,
 }
 
 
@@ -150,3 +202,24 @@ def test_checker_finds_lost_and_wrong_letters() -> None:
     lost = refused.pop()
     found = checker.compare_letters(run.expected, refused | {(GPU_SAMPLES, 0, 1 << 40)})
     assert found == [f"no dead letter of {lost}", f"a dead letter of {(GPU_SAMPLES, 0, 1 << 40)}, which can be read"]
+
+
+def test_progress_of_several_chunks_is_joined() -> None:
+    """Chunks of one writer make a record when the last is there; a writer that ended between them made none."""
+    carry = encode_carry(Carry(5, [], []))
+    body = encode_body(Progress(dict.fromkeys(INPUT_TOPICS, 5), carry))
+    first, second = split(body, len(body) // 2 + 1)
+    sent = [("torn", 0, first), ("a", 0, first), ("b", 0, first), ("a", 1, second), ("b", 1, second)]
+    found = joined([_Chunk(n, *chunk) for n, chunk in enumerate(sent)], "g")
+    assert [(record.offset, record.offsets[GPU_SAMPLES], record.carry) for record in found] == [
+        (3, 5, decode_carry(carry)),
+        (4, 5, decode_carry(carry)),
+    ]
+
+
+class _Chunk:
+    """A message of meter-progress, as far as it is read."""
+
+    def __init__(self, offset: int, writer: str, chunk: int, payload: bytes) -> None:
+        self.offset, self.partition, self.timestamp = (lambda: offset), (lambda: 0), (lambda: (2, offset))
+        self.key, self.value = (lambda: chunk_key("g", 0, 1, writer, 0, chunk)), (lambda: payload)
