@@ -17,6 +17,7 @@ POD_EVENT = "pod"
 NODE_EVENT = "node"
 CLOCK = "clock"
 USAGE = "usage"
+LIVE = "live"
 DEAD_LETTER = "dead-letter"
 PROGRESS = "progress"
 

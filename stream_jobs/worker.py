@@ -18,12 +18,13 @@ from .errors import FencedError, exit_code
 from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from .lane import Lane, Received
+from .live_figures import LiveFigures
 from .log_reader import first_offset, topic_ids
 from .metrics import Page, serve
 from .opening import Opener
 from .part_reader import PartReader
 from .progress import encode_pointer
-from .publish import Publisher
+from .publish import BestEffort, Publisher
 from .rounds import meter_round, write_progress
 from .settings import WorkerSettings
 from .watchdog import Watchdog
@@ -42,6 +43,8 @@ class Worker:
         ids = topic_ids(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
         self._parts = PartReader(settings.bootstrap_servers)
+        self._best_effort = BestEffort(settings.bootstrap_servers, f"{settings.group}-live")
+        self._live = LiveFigures(self._best_effort.send, settings.live_every_s, settings.live_share)
         self._buffer: list[Received] = []
         self._room = asyncio.Event()
         self._lanes: dict[int, Lane] = {}
@@ -111,6 +114,7 @@ class Worker:
             await asyncio.to_thread(self._publisher.flush)
         await self._watchdog.look(self._lanes, step_s)
         await self._save_due()
+        await asyncio.to_thread(self._live.turn, list(self._lanes.values()))
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
         left, violations = lane.reread_left(), lane.meter.counts["violations"]
@@ -186,6 +190,7 @@ class Worker:
             self._figures_at_s = now_s
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
             at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._buffer))
+            at.live.update(rows=self._live.rows, cpu_s=self._live.cpu_s, lost=self._best_effort.lost)
             self._values = self._figures.values(self._lanes.values(), at)
         self._not_ready = reasons
 

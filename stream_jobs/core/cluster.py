@@ -16,6 +16,7 @@ from stream_jobs.decode_checks import Columns
 from .assemble import devices_of, touched
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
+from .fresh import Fresh
 from .history import TOPICS, history_of
 from .identity import FOREVER_US
 from .late import LateFact, cut_before, node_changes_from, pod_changes_from
@@ -46,6 +47,7 @@ class ClusterState:
     nodes: dict[str, NodeState] = field(default_factory=dict)
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By window start: first offset, and the one after the last, of what touches it in gpu-samples and is not late."""
+    fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
     _forgotten_us: int = 0
@@ -97,6 +99,7 @@ class ClusterState:
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
             node.buffered.append(Buffered(start_us, end_us, reading))
+            self.fresh.touch(node.node, start_us, end_us)
         node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
