@@ -58,8 +58,8 @@ class WorkerSettings(BaseSettings):
     """Address of that port; a kubelet's probes need the pod's own."""
     live_s: float | None = Field(None, ge=0, le=60)
     """Least time between two provisional figures of a node; 0: none. Not set: 2 s, in simulated time none."""
-    live_share: float = Field(0.2, gt=0, le=1)
-    """Most of the worker's time that provisional figures may take; with more nodes they come less often."""
+    live_share: float = Field(0.25, gt=0, le=1)
+    """Most of a processor that provisional figures may take; with more nodes they come less often."""
     health_s: float = Field(LONGEST_TURN_S, gt=0)
     """A loop that has not turned for so long is not healthy."""
 

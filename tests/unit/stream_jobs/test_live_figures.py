@@ -58,7 +58,7 @@ def _nodes(count: int = NODES) -> list[fleet._Node]:
 def test_figures_take_no_more_than_their_share(wall: list[int]) -> None:
     """With more to show than the share allows, the time taken stays within it and one batch; all come in turn."""
     lane, nodes, sent, clock = _lane(), _nodes(), [], _Clock(cost_s=0.01)
-    live = LiveFigures(sent.append, 2.0, 0.2, clock)
+    live = LiveFigures(sent.append, 2.0, 0.2, clock, clock)
     _feed(lane, nodes, 1)
     taken_s, began_s = 0.0, clock.s
     for _ in range(40):
@@ -72,10 +72,23 @@ def test_figures_take_no_more_than_their_share(wall: list[int]) -> None:
     assert live.rows > NODES
 
 
+def test_figures_never_hold_a_round_up(wall: list[int]) -> None:
+    """Where the machine gives no processor time, a turn ends after its longest time all the same."""
+    lane, sent, clock = _lane(), [], _Clock(cost_s=0.2)
+    live = LiveFigures(sent.append, 2.0, 1.0, clock, lambda: 0.0)
+    _feed(lane, _nodes(), 1)
+    live.turn([lane])
+    clock.s += 2.0
+    before_s = clock.s
+    live.turn([lane])
+    assert 0 < len(sent) < NODES // subject.NODES_A_BATCH
+    assert clock.s - before_s <= subject.LONGEST_TURN_S + 3 * clock.cost_s
+
+
 def test_figures_come_when_there_is_something_new_and_not_too_often(wall: list[int]) -> None:
     """A node without a new reading is not shown again; one with readings at each turn is shown every two seconds."""
     lane, nodes, sent, clock = _lane(), _nodes(3), [], _Clock(cost_s=1e-6)
-    live = LiveFigures(sent.append, 2.0, 1.0, clock)
+    live = LiveFigures(sent.append, 2.0, 1.0, clock, clock)
     times: list[float] = []
     for step in range(1, 30):
         clock.s += 0.5
@@ -96,7 +109,7 @@ def test_figures_come_when_there_is_something_new_and_not_too_often(wall: list[i
 def test_no_figures_where_they_are_not_wanted(wall: list[int], why: str) -> None:
     """None where they are switched off, where the lane is behind its log, and where it reads again to where it was."""
     lane, sent, clock = _lane({GPU_SAMPLES: 10_000} if why == "reading again" else None), [], _Clock(1e-6)
-    live = LiveFigures(sent.append, 0.0 if why == "off" else 2.0, 0.2, clock)
+    live = LiveFigures(sent.append, 0.0 if why == "off" else 2.0, 0.2, clock, clock)
     _feed(lane, _nodes(3), 1)
     wall[0] += subject.BEHIND_US + 1 if why == "behind" else 0
     for _ in range(4):
@@ -108,7 +121,7 @@ def test_no_figures_where_they_are_not_wanted(wall: list[int], why: str) -> None
 def test_figures_are_of_the_partition_and_of_open_windows(wall: list[int]) -> None:
     """Messages go to gpu-live, to the partition of the lane."""
     lane, sent, clock = _lane(), [], _Clock(1e-6)
-    live = LiveFigures(sent.append, 2.0, 0.2, clock)
+    live = LiveFigures(sent.append, 2.0, 0.2, clock, clock)
     _feed(lane, _nodes(3), 1)
     for _ in range(2):
         clock.s += 1.0
