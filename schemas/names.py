@@ -7,6 +7,7 @@ GPU_SAMPLES = "gpu-samples"
 POD_MAPPINGS = "pod-mappings"
 POD_EVENTS = "pod-events"
 GPU_USAGE = "gpu-usage"
+GPU_LIVE = "gpu-live"
 DEAD_LETTERS = "dead-letters"
 METER_PROGRESS = "meter-progress"
 METER_SETTINGS = "meter-settings"
@@ -14,4 +15,4 @@ METER_SETTINGS = "meter-settings"
 INPUT_TOPICS = (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS)
 """The three topics that are partitioned alike by (cluster, node)."""
 
-ALL_TOPICS = (*INPUT_TOPICS, GPU_USAGE, DEAD_LETTERS, METER_PROGRESS, METER_SETTINGS)
+ALL_TOPICS = (*INPUT_TOPICS, GPU_USAGE, GPU_LIVE, DEAD_LETTERS, METER_PROGRESS, METER_SETTINGS)

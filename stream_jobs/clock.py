@@ -12,6 +12,11 @@ def monotonic_s() -> float:
     return time.monotonic()
 
 
+def thread_cpu_s() -> float:
+    """Seconds of processor time that this thread has had, to tell what a piece of work costs; decides nothing."""
+    return time.thread_time()
+
+
 def wall_us() -> int:
     """Microseconds since 1970, to tell how old a record is to a person who looks; decides nothing."""
     return time.time_ns() // 1000

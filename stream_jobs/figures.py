@@ -54,6 +54,9 @@ WORKER_METRICS = (
     Metric(f"{_W}unattributed_ratio", GAUGE, "Share of GPU time unattributed in the windows closed last", _PART),
     Metric(f"{_W}unobserved_ratio", GAUGE, "Share of GPU time unobserved in the windows closed last", _PART),
     Metric(f"{_W}conservation_violations_total", COUNTER, "Broken laws found at the close; must be 0", _PART),
+    Metric(f"{_W}live_rows_total", COUNTER, "Provisional rows of open windows sent"),
+    Metric(f"{_W}live_lost_total", COUNTER, "Messages of provisional rows that the broker did not take"),
+    Metric(f"{_W}live_cpu_seconds_total", COUNTER, "Processor time that provisional rows took"),
     Metric(f"{_W}progress_age_seconds", GAUGE, "Time since progress was last committed or found unchanged", _PART),
 )  # fmt: skip
 
@@ -68,6 +71,7 @@ _TIMES = {
     "watermark_us": "watermark_timestamp_seconds", "clock_us": "clock_timestamp_seconds",
     "closed_to_us": "closed_timestamp_seconds",
 }  # fmt: skip
+_LIVE = {"rows": "rows_total", "lost": "lost_total", "cpu_s": "cpu_seconds_total"}
 _READINGS = ("taken", "duplicate", "late", "beyond")
 Table = dict[str, dict[tuple[str, ...], float]]
 
@@ -81,6 +85,8 @@ class Moment:
     monotonic_s: float
     buffered: int
     away: Mapping[int, int]
+    live: dict[str, float] = field(default_factory=dict)
+    """Of provisional figures: rows sent, messages lost, processor seconds."""
 
 
 @dataclass(slots=True)
@@ -102,6 +108,7 @@ class WorkerFigures:
             _add(found, _counters(lane))
             _add(found, _gauges(lane, at))
         found[f"{_W}buffered_messages"][()] = at.buffered
+        found |= {f"{_W}live_{_LIVE[name]}": {(): number} for name, number in at.live.items()}
         return {name: dict(values) for name, values in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""Publishes to Kafka and says when all is acknowledged: idempotent, all replicas. The jobs' only Kafka producer.
+"""Publishes to Kafka and says when all is acknowledged: idempotent, all replicas. The jobs' only Kafka producers.
 
 Knows bytes, not records. Law: `flush` returns only when every message sent before is acknowledged
 (tests/integration/test_worker.py kills a worker between the two).
@@ -13,6 +13,7 @@ from .errors import Retry, Stop
 
 _DELIVERY_TIMEOUT_S = 60
 _FLUSH_TIMEOUT_S = 75.0
+_BEST_EFFORT_MS, _BEST_EFFORT_KIB = 5_000, 16_384
 
 
 class Outgoing(NamedTuple):
@@ -84,3 +85,42 @@ class Publisher:
                 f"broker {self._bootstrap} did not acknowledge {len(self._failed) + waiting} messages ({reason}); "
                 "nothing was committed, a restart publishes them again"
             )
+
+
+class BestEffort:
+    """A producer for what may be lost: never waits for the broker; what did not arrive is counted."""
+
+    def __init__(self, bootstrap_servers: str, client_id: str) -> None:
+        self.lost = 0
+        """Messages that were dropped here or refused by the broker."""
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": client_id,
+                "acks": 1,
+                "compression.type": "lz4",
+                "linger.ms": 5,
+                "delivery.timeout.ms": _BEST_EFFORT_MS,
+                "queue.buffering.max.kbytes": _BEST_EFFORT_KIB,
+                "log_level": 0,
+            }
+        )
+
+    def send(self, message: Outgoing) -> None:
+        """Queues a message, or drops it where the queue is full or the broker does not know the topic."""
+        arguments: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
+        try:
+            self._producer.produce(
+                message.topic,
+                value=message.payload,
+                key=message.key,
+                headers=list(message.headers),
+                on_delivery=self._delivered,
+                **arguments,
+            )
+        except (BufferError, KafkaException):
+            self.lost += 1
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, sent: Message) -> None:
+        self.lost += error is not None

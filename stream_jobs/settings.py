@@ -16,6 +16,7 @@ from schemas.names import ALL_TOPICS
 from .core.settings import MeterSettings
 
 _PREFIX = "GPUMETER_WORKER_"
+_LIVE_S = 2.0
 
 
 class SettingsError(ValueError):
@@ -63,8 +64,17 @@ class WorkerSettings(BaseSettings):
     """Port of /metrics, /healthz and /readyz; 0: none."""
     metrics_address: str = "127.0.0.1"
     """Address of that port; a kubelet's probes need the pod's own."""
+    live_s: float | None = Field(None, ge=0, le=60)
+    """Least time between two provisional figures of a node; 0: none. Not set: 2 s, in simulated time none."""
+    live_share: float = Field(0.25, gt=0, le=1)
+    """Most of a processor that provisional figures may take; with more nodes they come less often."""
     health_s: float = Field(LONGEST_TURN_S, gt=0)
     """A loop that has not turned for so long is not healthy."""
+
+    @property
+    def live_every_s(self) -> float:
+        """`live_s`, or what it is where it is not set."""
+        return (0.0 if self.simulated_time else _LIVE_S) if self.live_s is None else self.live_s
 
     def meter(self) -> MeterSettings:
         """The settings that change numbers."""

@@ -20,10 +20,14 @@ SINK_METRICS = (
     Metric(f"{_S}rows_total", COUNTER, "Rows inserted"),
     Metric(f"{_S}retries_total", COUNTER, "Inserts tried again since ClickHouse or the broker was away"),
     Metric(f"{_S}dead_letters_total", COUNTER, "Messages refused for good", ("reason",)),
+    Metric(f"{_S}live_rows_total", COUNTER, "Provisional rows of open windows inserted"),
+    Metric(f"{_S}live_dropped_total", COUNTER, "Provisional rows dropped: ClickHouse was away, or not readable"),
+    Metric(f"{_S}live_running", GAUGE, "1 while provisional rows are taken"),
     Metric(f"{_S}waiting", GAUGE, "1 while ClickHouse or the broker is away and the sink tries again"),
 )
 
 RUNNING = "running"
+_LIVE = {"rows": "rows_total", "dropped": "dropped_total", "running": "running"}
 Numbers = dict[tuple[str, ...], float]
 
 
@@ -39,6 +43,8 @@ class SinkView:
     append_us: Mapping[int, int] = field(default_factory=dict)
     buffered: int = 0
     broker_trouble: str = ""
+    live: Mapping[str, int] = field(default_factory=dict)
+    """Of provisional rows: `rows`, `dropped`, `running`; empty where none are taken."""
 
 
 def lags(view: SinkView, now_us: int) -> dict[int, tuple[int, float | None]]:
@@ -64,6 +70,7 @@ def sink_values(view: SinkView, now_us: int) -> Values:
         f"{_S}dead_letters_total": {(reason,): count for reason, count in view.letters.items()},
         f"{_S}waiting": {(): int(view.state.startswith("waiting"))},
         **{f"{_S}{name}_total": value for name, value in counts.items()},
+        **{f"{_S}live_{_LIVE[name]}": {(): number} for name, number in view.live.items()},
     }
 
 

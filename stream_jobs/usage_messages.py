@@ -38,7 +38,7 @@ def _is_of(table: pa.Table, cluster: str, node: str) -> pa.ChunkedArray:
 
 def _payloads(table: pa.Table) -> Iterator[bytes]:
     """The rows as one payload, or by halves where that is too long for a message."""
-    payload = _stream(table)
+    payload = ipc_stream(table)
     if len(payload) <= BYTES_PER_MESSAGE or table.num_rows == 1:
         yield payload
     else:
@@ -47,7 +47,8 @@ def _payloads(table: pa.Table) -> Iterator[bytes]:
         yield from _payloads(table.slice(middle))
 
 
-def _stream(table: pa.Table) -> bytes:
+def ipc_stream(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream of one batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())

@@ -1,4 +1,5 @@
-"""Reads gpu-usage from Kafka: all partitions, from offsets that the ledger names. The sink's only Kafka consumer.
+"""Reads gpu-usage from Kafka: all partitions, from offsets that the ledger names; gpu-live from its end. The only Kafka
+consumer of the sink.
 
 Knows offsets and bytes, not rows. The ledger says where to start, so a new ledger reads everything and an old one
 nothing twice; what is committed to the group is for people who watch the lag. Law: a hole between the ledger and the
@@ -8,7 +9,7 @@ log is never passed in silence (tests/integration/test_sink.py).
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from .clock import monotonic_s
@@ -73,6 +74,19 @@ class UsageReader:
         except KafkaException as error:
             raise Retry(f"broker {self._bootstrap} does not answer: {_text(error)}; is it running?") from error
         return starts
+
+    def start_at_end(self) -> None:
+        """Begins behind everything that is there now; Retry without a broker or the topic."""
+        try:
+            partitions = sorted(
+                self._consumer.list_topics(self._topic, timeout=_ANSWER_S).topics[self._topic].partitions
+            )
+            if not partitions:
+                raise Retry(f"topic {self._topic} is not on {self._bootstrap}; run `gpumeter topics apply`")
+            self._ends = dict.fromkeys(partitions, 0)
+            self._consumer.assign([TopicPartition(self._topic, number, OFFSET_END) for number in partitions])
+        except KafkaException as error:
+            raise Retry(f"broker {self._bootstrap} does not answer: {_text(error)}; is it running?") from error
 
     def _start(self, partition: int, wanted: int | None, accept_loss: bool) -> Start:
         low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_ANSWER_S)

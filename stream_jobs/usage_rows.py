@@ -33,17 +33,19 @@ class UsageMessage(NamedTuple):
 
 def decode_usage(message: UsageMessage) -> pa.Table:
     """Rows of a message, text as dictionaries, with PLACE; DeadLetter says why they can never be rows."""
-    _check_headers(message)
+    return _with_place(decode_rows(message, USAGE, USAGE_SCHEMA), message)
+
+
+def decode_rows(message: UsageMessage, record: str, schema: pa.Schema) -> pa.Table:
+    """Rows of a message of one kind of record, text as dictionaries; DeadLetter as above."""
+    _check_headers(message, record)
     try:
         table = pa.ipc.open_stream(message.payload).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DeadLetter("decode", f"not an Arrow IPC stream: {error}") from error
-    columns = [_column(table, field) for field in USAGE_SCHEMA]
-    rows = pa.table(
-        columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(USAGE_SCHEMA, columns, strict=True)])
-    )
-    return _with_place(rows, message)
+    columns = [_column(table, field) for field in schema]
+    return pa.table(columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(schema, columns, strict=True)]))
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
@@ -51,13 +53,13 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _check_headers(message: UsageMessage) -> None:
+def _check_headers(message: UsageMessage, record: str) -> None:
     try:
         headers = decode_headers(message.headers)
     except HeaderError as error:
         raise DeadLetter("headers", str(error)) from error
-    if headers.record != USAGE:
-        raise DeadLetter("record", f"record {headers.record!r}, expected {USAGE!r}")
+    if headers.record != record:
+        raise DeadLetter("record", f"record {headers.record!r}, expected {record!r}")
     if headers.version != CURRENT_VERSION:
         raise DeadLetter("version", f"version {headers.version}, this sink reads {CURRENT_VERSION}")
 

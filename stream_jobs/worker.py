@@ -19,12 +19,13 @@ from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from .intake import Intake
 from .lane import Lane, Received
+from .live_figures import LiveFigures
 from .log_reader import first_offset, topic_ids
 from .metrics import Page, serve
 from .opening import Opener
 from .part_reader import PartReader
 from .progress import encode_pointer
-from .publish import Publisher
+from .publish import BestEffort, Publisher
 from .restraint import Restraint
 from .rounds import meter_round, write_progress
 from .rules import Rules
@@ -48,6 +49,8 @@ class Worker:
         ids = topic_ids(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
         self._parts = PartReader(settings.bootstrap_servers)
+        self._best_effort = BestEffort(settings.bootstrap_servers, f"{settings.group}-live")
+        self._live = LiveFigures(self._best_effort.send, settings.live_every_s, settings.live_share)
         self._intake = Intake(settings.buffer_messages, settings.buffer_mib << 20)
         self._lanes: dict[int, Lane] = {}
         self._status_at_s = self._figures_at_s = self._progress_at_s = 0.0
@@ -121,6 +124,7 @@ class Worker:
         await self._watchdog.look(self._lanes, step_s)
         await self._stand_in()
         await self._save_due()
+        await asyncio.to_thread(self._live.turn, list(self._lanes.values()))
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
         left, violations = lane.reread_left(), lane.meter.counts["violations"]
@@ -201,6 +205,7 @@ class Worker:
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
             away = {partition: self._clock.away(partition) for partition in self._lanes}
             at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake), away=away)
+            at.live.update(rows=self._live.rows, cpu_s=self._live.cpu_s, lost=self._best_effort.lost)
             self._values = self._figures.values(self._lanes.values(), at)
         self._not_ready = reasons
 

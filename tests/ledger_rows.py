@@ -8,10 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from infra.clickhouse import migrate
-from schemas.headers import USAGE, Headers, encode_headers
+from schemas.headers import LIVE, USAGE, Headers, encode_headers
+from stream_jobs.core.live import LIVE_SCHEMA
 from stream_jobs.ledger import Ledger, open_ledger
+from stream_jobs.live_sink import TABLE as LIVE_TABLE
 from stream_jobs.sink import TABLE
-from stream_jobs.usage_rows import USAGE_SCHEMA, UsageMessage, decode_usage, together
+from stream_jobs.usage_messages import ipc_stream
+from stream_jobs.usage_rows import USAGE_SCHEMA, UsageMessage, decode_rows, decode_usage, together
 
 START_US = 1_790_000_040_000_000
 """A whole minute: 2026-09-21 14:14:00 UTC."""
@@ -49,6 +52,24 @@ def pod(name: str, window: int = 0, **given: Any) -> dict[str, Any]:
         "container_name": "main", "basis": "sampled",
     }  # fmt: skip
     return row(window, **(base | given))
+
+
+def live(each: dict[str, Any], so_far_us: int, known: int = 1) -> dict[str, Any]:
+    """A row of usage as a provisional one that reaches `so_far_us` into its window, its own times as given."""
+    start = each["window_start_us"]
+    own = {"as_of_us": start + so_far_us, "known": known, "lifetime_us": so_far_us, "observed_us": so_far_us}
+    return {name: (each | own)[name] for name in LIVE_SCHEMA.names}
+
+
+def live_message(rows: Sequence[dict[str, Any]], offset: int = 0) -> UsageMessage:
+    """A message of gpu-live with the rows."""
+    body = ipc_stream(pa.Table.from_pylist(list(rows), LIVE_SCHEMA))
+    return UsageMessage("gpu-live", 0, offset, START_US, headers(record=LIVE), body)
+
+
+def insert_live(ledger: Ledger, rows: Sequence[dict[str, Any]], token: str) -> None:
+    """Provisional rows into the ledger as the live sink puts them."""
+    ledger.insert_arrow(LIVE_TABLE, decode_rows(live_message(rows), LIVE, LIVE_SCHEMA), token)
 
 
 def payload(rows: Sequence[dict[str, Any]]) -> bytes:

@@ -27,7 +27,7 @@ SUBCOMMANDS = {
         "infra.cli.kafka:app", "A real Apache Kafka on this machine, without Java or Docker.", "local", _TRY
     ),
     "sql": Subcommand("infra.cli.sql:sql", "Ask the ledger in SQL.", "jobs", _LEDGER),
-    "top": Subcommand("infra.cli.top:top", "The last windows, by pod.", "jobs", _LEDGER),
+    "top": Subcommand("infra.cli.top:top", "Who uses the GPUs now.", "jobs", _LEDGER),
     "audit": Subcommand("infra.cli.audit:audit", "The ledger's laws, or its checksum.", "jobs", _LEDGER),
     "collector": Subcommand(
         "collector.cli:main", "The node agent: NVML, processes and grants to Kafka.", "collector", _RUN

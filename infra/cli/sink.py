@@ -5,6 +5,8 @@ Tested in tests/integration/test_sink.py.
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +18,11 @@ from schemas.health import LONGEST_TURN_S
 if TYPE_CHECKING:
     from infra.front.server import Front
     from stream_jobs.ledger import Ledger
+    from stream_jobs.live_sink import LiveCounts
     from stream_jobs.sink import Sink
     from stream_jobs.sink_page import SinkPage
 
+_LIVE_PATIENCE_S = 5.0
 
 Brokers = Annotated[
     str, typer.Option(envvar="GPUMETER_BOOTSTRAP_SERVERS", help="Broker addresses, host:port, comma between them.")
@@ -65,6 +69,10 @@ ReadyLagSeconds = Annotated[
     typer.Option(min=0.0, envvar="GPUMETER_SINK_READY_LAG_S", help="Ready only so close to the end of gpu-usage."),
 ]
 
+TakesLive = Annotated[
+    bool, typer.Option("--live/--no-live", envvar="GPUMETER_SINK_LIVE", help="Take provisional figures too.")
+]
+
 
 def sink(
     bootstrap_servers: Brokers = "127.0.0.1:9092",
@@ -79,6 +87,7 @@ def sink(
     metrics_address: MetricsAddress = "127.0.0.1",
     health_s: HealthSeconds = LONGEST_TURN_S,
     ready_lag_s: ReadyLagSeconds = 60.0,
+    takes_live: TakesLive = True,
 ) -> None:
     """Write closed windows from gpu-usage into the ledger, until SIGTERM.
 
@@ -107,7 +116,8 @@ def sink(
         try:
             options = {"flush_s": flush_s, "flush_rows": flush_rows}
             start = {"from_beginning": from_beginning, "accept_loss": accept_loss}
-            _run(ledger, bootstrap_servers, None if url else directory, port, start, options, page, stop)
+            with _live(bootstrap_servers, url, directory, stop) if takes_live else nullcontext() as live:
+                _run(ledger, bootstrap_servers, None if url else directory, port, start, options, page, live, stop)
         finally:
             ledger.close()
     except (Stop, MigrationError, LedgerError, ValueError, OSError) as error:
@@ -143,6 +153,7 @@ def _run(
     start: dict[str, bool],
     options: dict[str, Any],
     page: "SinkPage",
+    live: "LiveCounts | None",
     stop: threading.Event,
 ) -> None:
     from schemas.names import GPU_USAGE
@@ -162,7 +173,7 @@ def _run(
         process.begin({begin.partition: begin.offset for begin in starts})
         for begin in starts:
             logger.info("starts", topic=GPU_USAGE, partition=begin.partition, offset=begin.offset, why=begin.why)
-        page.attach(process)
+        page.attach(process, live)
         front = _open_front(embedded, process, port) if embedded else None
         logger.info("ready", ledger=ledger.place, front=front.url if front else None)
         try:
@@ -173,6 +184,26 @@ def _run(
         logger.info("stopped", **process.status())
     finally:
         reader.close()
+
+
+@contextmanager
+def _live(bootstrap_servers: str, url: str | None, directory: Path, stop: threading.Event) -> "Iterator[LiveCounts]":
+    """Takes provisional figures meanwhile, over a connection of its own."""
+    from schemas.names import GPU_LIVE
+    from stream_jobs.ledger import open_ledger
+    from stream_jobs.live_sink import LiveSink
+    from stream_jobs.usage_reader import UsageReader
+
+    reader = UsageReader(bootstrap_servers, GPU_LIVE, f"{SINK_GROUP}-live")
+    live = LiveSink(reader, lambda: open_ledger(url=url) if url else open_ledger(directory=directory))
+    thread = live.start(stop)
+    try:
+        yield live.counts
+    finally:
+        stop.set()
+        thread.join(_LIVE_PATIENCE_S)
+        if not thread.is_alive():
+            reader.close()
 
 
 def _open_front(directory: Path, process: "Sink", port: int) -> "Front":

@@ -17,6 +17,7 @@ from .assemble import devices_of, touched
 from .calendar import LONGEST_US
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
+from .fresh import Fresh
 from .history import TOPICS, history_of
 from .identity import FOREVER_US
 from .late import LateFact, node_changes_from, pod_changes_from
@@ -47,6 +48,7 @@ class ClusterState:
     nodes: dict[str, NodeState] = field(default_factory=dict)
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By window start: first offset, and the one after the last, of what touches it in gpu-samples and is not late."""
+    fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
     _forgotten_us: int = 0
@@ -102,6 +104,7 @@ class ClusterState:
             reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
             size_bytes = sum(column.nbytes for columns in (device, process) for column in columns.values())
             node.buffered.append(Buffered(start_us, end_us, reading, size_bytes))
+            self.fresh.touch(node.node, start_us, end_us)
         node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)

@@ -24,6 +24,7 @@ from .figures import held_bytes, meter_figures, topic_clocks
 from .heard import Heard
 from .history import TOPICS
 from .identity import Directory
+from .live import fresh_windows, provisional_rows
 from .node import NodeState
 from .repair import Plan, plan_repairs, reasons, remake
 from .revise import revision, revision_table, rows_by_window
@@ -141,6 +142,11 @@ class PartitionMeter:
         for name, minute_us in plan.done:
             self._clusters[plan.cluster].nodes[name].history.looked_to_us = minute_us
         self._repairs.popleft()
+
+    def provisional(self, most: int, now_s: float, every_s: float) -> pa.Table | None:
+        """Rows (LIVE_COLUMNS) of open windows with new readings, of up to `most` nodes; None when there are none."""
+        windows = fresh_windows(self._clusters.values(), most, now_s, every_s)
+        return provisional_rows(windows, self.source, self.settings.calendar, self._directory) if windows else None
 
     def progress(self) -> Progress | None:
         """Where to begin after a restart, with the newest carry at or below what is needed; None before the first."""

@@ -1,4 +1,4 @@
-"""`gpumeter sql`, `top` and `migrate` as a person runs them, on a ledger in a directory and through its front."""
+"""`gpumeter sql` and `migrate` as a person runs them, on a ledger in a directory and through its front."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from infra.front.engine import Engine
 from infra.front.place import announce, live_front, own_pid, withdraw
 from infra.front.server import Front
 from stream_jobs.ledger import ENGINE
-from tests.ledger_rows import START_US, insert, ledger_in, pod, row
+from tests.ledger_rows import insert, ledger_in, pod, row
 
 
 def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -102,34 +102,6 @@ def test_sql_without_a_ledger_says_how_to_make_one(tmp_path: Path) -> None:
     assert _run("sql", "SELECT 1", "--url", "http://127.0.0.1:1").returncode == 3
     assert _run("sql", "SELECT 1", "--url", "localhost:8123").returncode == 2
     assert _run("top", "--directory", str(tmp_path / "none")).returncode == 3
-
-
-def test_top_shows_the_last_windows(directory: Path) -> None:
-    """Pods by use, seconds held, used ± and charged, a dash for what is not known, and where the GPUs' time went."""
-    done = _run("top", "--directory", str(directory))
-    assert done.returncode == 0, done.stderr
-    assert "2026-09-21 14:14:00 to 14:16:00 UTC, 2 GPUs" in done.stdout
-    lines = [line.replace("│", " ").split() for line in done.stdout.splitlines()]
-    assert ["team", "train", "GPU-1", "120.0", "75.0", "4.0", "120.0", "100%", "sampled"] in lines
-    assert ["team", "blind", "GPU-2", "–", "–", "–", "60.0", "0%", "allocation", "grant_unknown"] in lines
-
-
-def test_top_in_json_and_for_one_window(directory: Path) -> None:
-    """--json gives microseconds; --windows bounds what is summed; the parts add up to the lifetime."""
-    answer = json.loads(_run("top", "--json", "--windows", "1", "--directory", str(directory)).stdout)
-    assert answer["from_us"] == START_US + 60_000_000
-    assert [(pod["pod_name"], pod["used_us"]) for pod in answer["pods"]] == [("train", 45_000_000), ("blind", None)]
-    assert sum(answer["parts_us"].values()) == answer["lifetime_us"] == 120_000_000
-
-
-def test_top_of_an_empty_ledger_says_so(tmp_path: Path) -> None:
-    """A ledger without windows is no error."""
-    with ledger_in(tmp_path):
-        pass
-    done = _run("top", "--directory", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "no windows yet" in done.stdout
-    assert json.loads(_run("top", "--json", "--directory", str(tmp_path)).stdout)["pods"] == []
 
 
 @pytest.fixture

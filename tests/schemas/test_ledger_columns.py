@@ -3,6 +3,7 @@
 import re
 
 from infra.clickhouse.migrate import load
+from schemas.live import LIVE_COLUMNS
 from schemas.usage import ALL_COLUMNS, KEY_COLUMNS
 from stream_jobs.usage_rows import PLACE
 
@@ -16,13 +17,13 @@ _OWN = {*PLACE, "ingested_at", "window_start", "window_end", "_first_wins"}
 """Columns that the ledger adds: place in Kafka, time of insert, times for people, version of a copy."""
 
 
-def _table() -> str:
-    (statement,) = [s for m in load() for s in m.statements if s.startswith("CREATE TABLE IF NOT EXISTS usage_ledger")]
+def _table(name: str = "usage_ledger") -> str:
+    (statement,) = [s for m in load() for s in m.statements if s.startswith(f"CREATE TABLE IF NOT EXISTS {name}\n")]
     return statement
 
 
-def _columns() -> dict[str, str]:
-    found = re.findall(r"^    (\w+) (.+?) (?:CODEC|DEFAULT|MATERIALIZED)\b", _table(), re.MULTILINE)
+def _columns(name: str = "usage_ledger") -> dict[str, str]:
+    found = re.findall(r"^    (\w+) (.+?) (?:CODEC|DEFAULT|MATERIALIZED)\b", _table(name), re.MULTILINE)
     return {name: kind for name, kind in found if name not in ("INDEX", "CONSTRAINT")}
 
 
@@ -44,3 +45,12 @@ def test_ledger_key_is_the_key_of_usage() -> None:
     match = re.search(r"^ORDER BY \((.*)\)$", _table(), re.MULTILINE)
     assert match
     assert sorted(match[1].split(", ")) == sorted(KEY_COLUMNS)
+
+
+def test_table_of_provisional_rows_is_the_record() -> None:
+    """usage_live has the columns of gpu-live, with their types, and two of its own."""
+    columns = _columns("usage_live")
+    for column in LIVE_COLUMNS:
+        plain = _TYPES[column.type]
+        assert columns.pop(column.name) == (f"Nullable({plain})" if column.nullable else plain), column.name
+    assert columns.keys() == {"_known", "received_at"}

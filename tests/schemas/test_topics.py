@@ -13,7 +13,8 @@ from schemas.clock import decode_clock
 from schemas.deadletters import decode_dead_letter
 from schemas.gaps import decode_gap
 from schemas.headers import CURRENT_VERSION, decode_headers
-from schemas.names import ALL_TOPICS, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
+from schemas.live import LIVE_COLUMNS
+from schemas.names import ALL_TOPICS, GPU_LIVE, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from schemas.pods import decode_node, decode_pod
 from schemas.rules import decode_rule
 from schemas.snapshots import decode_snapshot
@@ -23,6 +24,12 @@ from stream_jobs.progress import Pointer, decode_body, digest
 
 CATALOGUE = load_catalogue()
 EXAMPLES = [(t, r, e) for t in CATALOGUE.values() for r in t.records for e in r.examples]
+
+
+def _live(payload: bytes) -> dict[str, Any]:
+    table = pa.ipc.open_stream(payload).read_all()
+    assert table.schema == arrow_schema(LIVE_COLUMNS)
+    return table.to_pydict()
 
 
 def _usage(payload: bytes) -> dict[str, Any]:
@@ -51,7 +58,7 @@ def _decode(record: str, payload: bytes) -> dict[str, Any]:
         "dead-letter": decode_dead_letter,
         "rule": decode_rule,
     }
-    columnar = {"reading": _reading, "usage": _usage, "progress": _progress}
+    columnar = {"reading": _reading, "usage": _usage, "live": _live, "progress": _progress}
     if record in columnar:
         return columnar[record](payload)
     decoded = plain[record](payload)  # type: ignore[operator]
@@ -90,7 +97,7 @@ def test_topic_names_real_code(topic: Topic) -> None:
 def test_alike_topics_have_one_partition_count() -> None:
     """Partition n of the topics that are partitioned alike belongs together, so they have equally many."""
     alike = {topic.name: topic.partitions for topic in CATALOGUE.values() if topic.alike}
-    assert set(alike) == {*INPUT_TOPICS, GPU_USAGE, METER_PROGRESS}
+    assert set(alike) == {*INPUT_TOPICS, GPU_USAGE, GPU_LIVE, METER_PROGRESS}
     assert len(set(alike.values())) == 1
 
 

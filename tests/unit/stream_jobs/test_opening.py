@@ -13,6 +13,7 @@ from stream_jobs.errors import FencedError, Stop
 from stream_jobs.lane import Lane
 from stream_jobs.opening import Opener
 from stream_jobs.progress import Pointer, digest, encode_body, encode_pointer
+from stream_jobs.rules import Rules
 
 OFFSETS = {topic: 100 + number for number, topic in enumerate(INPUT_TOPICS)}
 PROGRESS = Progress(OFFSETS, encode_carry(Carry(OFFSETS[GPU_SAMPLES], [], [])))
@@ -47,7 +48,7 @@ def _commit(**other: str) -> dict[str, tuple[int, str]]:
 
 def _open(shell: Shell, monkeypatch: pytest.MonkeyPatch, progress: Progress = PROGRESS) -> list[Lane]:
     monkeypatch.setattr(opening, "read_progress", lambda *_: progress)
-    opener = Opener(shell, "nowhere", MeterSettings(), "id")  # type: ignore[arg-type]
+    opener = Opener(shell, "nowhere", Rules("nowhere", MeterSettings(), None), "id")  # type: ignore[arg-type]
 
     async def run() -> list[Lane]:
         return [lane async for lane in opener.open([3, 5], 2)]

@@ -1,0 +1,1 @@
+"""Who uses the GPUs now, or did in the last windows."""
