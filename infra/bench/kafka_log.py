@@ -1,0 +1,132 @@
+"""Fills a real Kafka with messages and counts what is there; the benchmarks' only Kafka client.
+
+Readings and snapshots go one in a batch, since each comes from a node of its own; what the watcher writes goes in
+batches. Compression and acknowledgement are those of the shipped senders.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from infra.bench.errors import BenchError
+from infra.bench.fleet_log import Sent
+from infra.broker import topics
+from infra.broker.kafka import LocalKafka
+from schemas.names import POD_EVENTS
+
+Options = dict[str, str | int | float | bool]
+_LIKE_THE_SENDERS: Options = {
+    "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "log_level": 3,
+    "queue.buffering.max.messages": 20_000, "queue.buffering.max.kbytes": 512 << 10,
+}  # fmt: skip
+_FLUSH_S = 120.0
+_ANSWER_S = 20.0
+
+
+@contextmanager
+def broker(folder: Path, *, partitions: int | None) -> Iterator[str]:
+    """Address of a fresh broker, with the catalogue's topics where their partitions are named; gone at the end."""
+    with TemporaryDirectory(prefix="gpumeter-bench-", dir=folder) as place, LocalKafka(Path(place, "kafka")) as kafka:
+        if partitions is not None:
+            topics.apply(kafka.bootstrap, partitions=partitions)
+        yield kafka.bootstrap
+
+
+class Filled(NamedTuple):
+    """What was put into a log."""
+
+    messages: int
+    bytes: int
+
+
+def fill(bootstrap: str, sent: Iterable[Sent]) -> Filled:
+    """Sends a fleet's log, each partition in order, as fast as the broker takes it; BenchError where it does not."""
+    node_by_node: Options = {"linger.ms": 0, "batch.num.messages": 1}
+    filler = _Filler(bootstrap, nodes=node_by_node, watcher={"linger.ms": 5})
+    for message in sent:
+        sender = "watcher" if message.topic == POD_EVENTS else "nodes"
+        filler.put(sender, message.topic, message.partition, message.key, message.payload, message.headers)
+    return filler.finish()
+
+
+def fill_plain(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes, bytes]]) -> Filled:
+    """Sends (partition, key, payload) to a topic, in batches as large as they come."""
+    filler = _Filler(bootstrap, plain={"linger.ms": 20, "batch.size": 1_000_000})
+    for partition, key, payload in records:
+        filler.put("plain", topic, partition, key, payload, [])
+    return filler.finish()
+
+
+class _Filler:
+    def __init__(self, bootstrap: str, **senders: Options) -> None:
+        self._failed: list[str] = []
+        common = _LIKE_THE_SENDERS | {"bootstrap.servers": bootstrap}
+        self._senders = {name: Producer(common | options) for name, options in senders.items()}
+        self._messages = self._bytes = 0
+
+    def put(
+        self, sender: str, topic: str, partition: int, key: bytes, payload: bytes, headers: list[tuple[str, bytes]]
+    ) -> None:
+        own = self._senders[sender]
+        while True:
+            try:
+                own.produce(topic, payload, key, partition=partition, headers=list(headers), on_delivery=self._done)
+                break
+            except BufferError:
+                own.poll(0.05)
+        self._messages += 1
+        self._bytes += len(payload)
+        if self._messages % 256 == 0:
+            own.poll(0)
+
+    def finish(self) -> Filled:
+        left = sum(own.flush(_FLUSH_S) for own in self._senders.values())
+        if left or self._failed:
+            raise BenchError(f"the broker did not take {left + len(self._failed)} messages: {self._failed[:1]}")
+        return Filled(self._messages, self._bytes)
+
+    def _done(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error.str())
+
+
+def make_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """A plain topic for another program's input or output."""
+    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(name, partitions, 1)])
+    made[name].result(_ANSWER_S)
+
+
+def records_in(bootstrap: str, topic: str) -> int:
+    """Records that a topic holds."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "count", "log_level": 3})
+    try:
+        partitions = consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
+        marks = [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=_ANSWER_S) for p in partitions]
+        return sum(high - low for low, high in marks)
+    finally:
+        consumer.close()
+
+
+def read_whole(bootstrap: str, topic: str) -> Iterator[Message]:
+    """Every record that a topic holds now."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "read", "enable.partition.eof": True})
+    try:
+        open_places = set(consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, p, 0) for p in open_places])
+        deadline = time.monotonic() + _FLUSH_S
+        while open_places and time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is None:
+                continue
+            if message.error() is None:
+                yield message
+            else:
+                open_places.discard(message.partition())
+    finally:
+        consumer.close()
