@@ -30,7 +30,7 @@ _ANSWER_S = 20.0
 
 
 @contextmanager
-def broker(folder: Path, *, partitions: int | None) -> Iterator[str]:
+def broker(folder: Path | None, *, partitions: int | None) -> Iterator[str]:
     """Address of a fresh broker, with the catalogue's topics where their partitions are named; gone at the end."""
     with TemporaryDirectory(prefix="gpumeter-bench-", dir=folder) as place, LocalKafka(Path(place, "kafka")) as kafka:
         if partitions is not None:
@@ -97,9 +97,9 @@ class _Filler:
 
 
 def make_topic(bootstrap: str, name: str, partitions: int) -> None:
-    """A plain topic for another program's input or output."""
-    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(name, partitions, 1)])
-    made[name].result(_ANSWER_S)
+    """A plain topic for another program's input or output; it keeps records of any time."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[name].result(_ANSWER_S)
 
 
 def records_in(bootstrap: str, topic: str) -> int:
@@ -115,7 +115,9 @@ def records_in(bootstrap: str, topic: str) -> int:
 
 def read_whole(bootstrap: str, topic: str) -> Iterator[Message]:
     """Every record that a topic holds now."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "read", "enable.partition.eof": True})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "read", "log_level": 2, "enable.partition.eof": True}
+    )
     try:
         open_places = set(consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, p, 0) for p in open_places])

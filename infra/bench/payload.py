@@ -57,7 +57,7 @@ class ReadingPayload:
         self._process, _ = _views(self._bytes, after)
         self._second = np.repeat(np.arange(FLUSH_S, dtype=np.int64), GPUS_A_NODE)
         self._behind_us = np.tile(np.array([behind_us(gpu) for gpu in range(GPUS_A_NODE)], np.int64), FLUSH_S)
-        self._sums, self._points = _courses(shape)
+        self._sums, self._points = courses(shape)
         self._digits = np.frombuffer(b"".join(_uuids()), np.uint8).reshape(GPUS_A_NODE, -1)
         self._at = _uuids()[0].index(_MARK)
 
@@ -125,7 +125,7 @@ def _length(whole: pa.Buffer) -> int:
     return int(source.tell())
 
 
-def _courses(shape: FleetShape) -> tuple[Any, Any]:
+def courses(shape: FleetShape) -> tuple[Any, Any]:
     """Sums of a GPU's samples and points of its processes, per variant: some busy, some idle, some not named."""
     random = np.random.default_rng(7)
     readings = (VARIANTS, FLUSH_S * GPUS_A_NODE)

@@ -35,6 +35,7 @@ class Run:
     window_s: int = 60
     lateness_s: int = 10
     limit_s: float = 900.0
+    limit_mib: float = 14_000.0
     name: str = "worker"
 
 
@@ -98,6 +99,8 @@ def _measure(workers: Sequence[_Worker], shape: FleetShape, run: Run) -> Outcome
         windows, rows, broken = (sum(count[i] for count in counts) for i in range(3))
         if windows >= wanted:
             break
+        if max(now.rss_mib for now in used) > run.limit_mib:
+            raise BenchError(f"{run.name}: more than {run.limit_mib:,.0f} MiB after {windows:.0f} windows of {wanted}")
         if time.monotonic() > deadline:
             raise BenchError(f"{run.name}: {windows:.0f} windows of {wanted} closed in {run.limit_s:g} s")
     used, ended_s = [worker.look() for worker in workers], time.monotonic()
