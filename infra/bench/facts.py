@@ -6,15 +6,15 @@ Pod events are what the watcher would have sent at the start (its hourly republi
 from collections.abc import Iterator
 
 from infra.bench.payload import gpu_uuid, pid_of, ticks_of
-from infra.bench.shape import GPUS_A_NODE, START_US, FleetShape, node_hex, node_name
+from infra.bench.shape import GPUS_A_NODE, FleetShape, node_hex, node_name
 from schemas.pods import ContainerRecord, NodeRecord, Owner, PodRecord, Run, encode_record
 from schemas.snapshots import DeviceSlots, Grant, ProcessIdentity, Snapshot, encode_snapshot
 
 _MARK, _NAME = "%%%%%%%%", "@@@@@@@@@@"
 _SEQ, _TAKEN = 8_765_432_101, 1_234_567_890_123_456
 """Numbers that stand for the sequence and the time in a template; as wide as the real ones or cut to them."""
-_STARTED_US = START_US - 3_600_000_000
-_CREATED_US = _STARTED_US - 5_000_000
+_AGE_US, _STARTING_US = 3_600_000_000, 5_000_000
+"""How long before the start the pods began to run, and how long before that they were made."""
 RESOURCE = "nvidia.com/gpu"
 
 
@@ -23,10 +23,10 @@ class Facts:
 
     def __init__(self, shape: FleetShape) -> None:
         self._snapshot = encode_snapshot(_snapshot(shape))
-        self._pods = [encode_record(_pod(gpu, pod)) for gpu in range(GPUS_A_NODE) for pod in range(shape.pods)]
+        self._pods = [encode_record(_pod(shape, gpu, pod)) for gpu in range(GPUS_A_NODE) for pod in range(shape.pods)]
         slots = {RESOURCE: GPUS_A_NODE * shape.pods}
         labels = {"nvidia.com/gpu.replicas": str(shape.pods), "nvidia.com/gpu.product": "NVIDIA-H200"}
-        node = NodeRecord(name=_NAME, labels=labels, capacity=slots, created_us=_CREATED_US, seen_us=START_US)
+        node = NodeRecord(name=_NAME, labels=labels, capacity=slots, created_us=0, seen_us=shape.start_us)
         self._node = encode_record(node)
 
     def snapshot(self, node: int, mapping_seq: int, taken_us: int) -> bytes:
@@ -86,17 +86,17 @@ def _snapshot(shape: FleetShape) -> Snapshot:
     return Snapshot(mapping_seq=_SEQ, taken_us=_TAKEN, processes=processes, grants=grants, slots=slots)
 
 
-def _pod(gpu: int, pod: int) -> PodRecord:
-    run = Run(container_id=_container_id(gpu, pod), started_us=_STARTED_US)
+def _pod(shape: FleetShape, gpu: int, pod: int) -> PodRecord:
+    run = Run(container_id=_container_id(gpu, pod), started_us=shape.start_us - _AGE_US)
     return PodRecord(
         uid=pod_uid(_MARK, gpu, pod),
         namespace=f"team-{gpu}",
         name=_pod_name(gpu, pod),
         node=_NAME,
         phase="Running",
-        created_us=_CREATED_US,
+        created_us=shape.start_us - _AGE_US - _STARTING_US,
         owners=[Owner(kind="Job", name=f"train-{_MARK}")],
         labels={"app": "train", "team": f"team-{gpu}"},
         containers=[ContainerRecord(name="main", requests={RESOURCE: 1}, runs=[run])],
-        seen_us=START_US,
+        seen_us=shape.start_us,
     )

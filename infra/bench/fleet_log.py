@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from infra.bench.facts import Facts
 from infra.bench.payload import ReadingPayload
-from infra.bench.shape import CLUSTER, FLUSH_US, SECOND_US, SNAPSHOT_US, START_US, FleetShape, node_name
+from infra.bench.shape import CLUSTER, SECOND_US, SNAPSHOT_US, FleetShape, node_name
 from schemas.clock import CLOCK_PERIOD_US, ClockRecord, encode_clock
 from schemas.headers import CLOCK, NODE_EVENT, POD_EVENT, READING, SNAPSHOT, Headers, encode_headers
 from schemas.ids import message_key, partition_of
@@ -56,16 +56,16 @@ class _FleetLog:
         for number in range(self._end_us // SNAPSHOT_US + 1):
             for node in nodes:
                 at_us = number * SNAPSHOT_US + self._shape.phase_us(node)
-                payload = self._facts.snapshot(node, number + 1, START_US + at_us)
+                payload = self._facts.snapshot(node, number + 1, self._shape.start_us + at_us)
                 if at_us <= self._end_us:
                     yield self._sent(at_us, POD_MAPPINGS, SNAPSHOT, node, payload, number + 1)
 
     def readings(self, nodes: list[int]) -> Iterator[Sent]:
-        for number in range(self._end_us // FLUSH_US):
-            mapping_seq = number * FLUSH_US // SNAPSHOT_US + 1
+        for number in range(self._end_us // self._shape.flush_us):
+            mapping_seq = number * self._shape.flush_us // SNAPSHOT_US + 1
             for node in nodes:
                 phase_us = self._shape.phase_us(node)
-                at_us = phase_us + (number + 1) * FLUSH_US
+                at_us = phase_us + (number + 1) * self._shape.flush_us
                 if at_us <= self._end_us:
                     payload, complete_us = self._payload.make(node, phase_us, number, mapping_seq)
                     yield self._sent(at_us, GPU_SAMPLES, READING, node, payload, number + 1, complete_us)
@@ -73,7 +73,7 @@ class _FleetLog:
     def clocks(self, partitions: list[int]) -> Iterator[Sent]:
         headers = encode_headers(Headers(record=CLOCK, cluster=CLUSTER))
         for at_us in range(0, self._end_us + CLOCK_PERIOD_US, CLOCK_PERIOD_US):
-            record = ClockRecord(cluster=CLUSTER, now_us=START_US + at_us)
+            record = ClockRecord(cluster=CLUSTER, now_us=self._shape.start_us + at_us)
             for topic in INPUT_TOPICS:
                 for partition in partitions:
                     payload = encode_clock(record, b"", topic, partition)

@@ -11,20 +11,11 @@ import pyarrow as pa
 
 from collector.encode import IdentifiedProcess, Reading, encode_readings
 from collector.sampling import DeviceReading, ProcessRow
-from infra.bench.shape import (
-    FLUSH_S,
-    FLUSH_US,
-    GPUS_A_NODE,
-    SECOND_US,
-    START_US,
-    FleetShape,
-    behind_us,
-    node_hex,
-)
+from infra.bench.shape import GPUS_A_NODE, SECOND_US, FleetShape, behind_us, node_hex
 
 MODEL = "NVIDIA H200"
-SAMPLES_A_READING = 6
-ENERGY_MJ_A_READING = 310_000
+SAMPLES_A_SECOND = 6
+ENERGY_MJ_A_SECOND = 310_000
 VARIANTS = 32
 """Different courses of utilisation; a node's messages go through them."""
 _MARK = b"%%%%%%%%"
@@ -51,33 +42,35 @@ class ReadingPayload:
     """Payloads of a fleet's readings."""
 
     def __init__(self, shape: FleetShape) -> None:
-        self._devices, self._seconds = GPUS_A_NODE, FLUSH_S
+        self._shape, self._readings = shape, shape.readings_a_message
         self._bytes = bytearray(encode_readings(list(_template(shape))))
         self._device, after = _views(self._bytes, 0)
         self._process, _ = _views(self._bytes, after)
-        self._second = np.repeat(np.arange(FLUSH_S, dtype=np.int64), GPUS_A_NODE)
-        self._behind_us = np.tile(np.array([behind_us(gpu) for gpu in range(GPUS_A_NODE)], np.int64), FLUSH_S)
+        self._number = np.repeat(np.arange(self._readings, dtype=np.int64), GPUS_A_NODE)
+        self._behind_us = np.tile(np.array([behind_us(gpu) for gpu in range(GPUS_A_NODE)], np.int64), self._readings)
+        self._energy_mj = ENERGY_MJ_A_SECOND * shape.reading_s
         self._sums, self._points = courses(shape)
         self._digits = np.frombuffer(b"".join(_uuids()), np.uint8).reshape(GPUS_A_NODE, -1)
         self._at = _uuids()[0].index(_MARK)
 
     def make(self, node: int, phase_us: int, number: int, mapping_seq: int) -> tuple[bytes, int]:
         """Payload of a node's message `number` (from 0), and up to when it is complete."""
-        device, row = self._device, number * self._seconds + self._second
-        read_us = START_US + phase_us + (row + 1) * SECOND_US
+        device, row = self._device, number * self._readings + self._number
+        period_us = self._shape.reading_s * SECOND_US
+        read_us = self._shape.start_us + phase_us + (row + 1) * period_us
         device["read_us"][:] = read_us
         device["span_end_us"][:] = read_us - self._behind_us
-        device["span_start_us"][:] = read_us - self._behind_us - SECOND_US
-        device["energy_start_mj"][:] = row * ENERGY_MJ_A_READING + 1_000_000_000
-        device["energy_end_mj"][:] = (row + 1) * ENERGY_MJ_A_READING + 1_000_000_000
+        device["span_start_us"][:] = read_us - self._behind_us - period_us
+        device["energy_start_mj"][:] = row * self._energy_mj + 1_000_000_000
+        device["energy_end_mj"][:] = (row + 1) * self._energy_mj + 1_000_000_000
         device["mapping_seq"][:] = mapping_seq
         variant = (node + 7 * number) % VARIANTS
         device["sample_sum_points"][:] = self._sums[variant]
         self._process["sm_util_points"][:] = self._points[variant]
         digits = np.frombuffer(node_hex(node), np.uint8)
-        text = device["gpu_uuid"].reshape(self._seconds, self._devices, -1)
+        text = device["gpu_uuid"].reshape(self._readings, GPUS_A_NODE, -1)
         text[:, :, self._at : self._at + len(digits)] = digits
-        complete_us = START_US + phase_us + (number + 1) * FLUSH_US - int(self._behind_us.max())
+        complete_us = int(read_us[-1] - self._behind_us.max())
         return bytes(self._bytes), complete_us
 
 
@@ -87,10 +80,11 @@ def _uuids() -> list[bytes]:
 
 def _template(shape: FleetShape) -> Any:
     """Readings of one message as the agent's own encoder takes them; what differs between messages is a mark."""
-    for _ in range(FLUSH_S):
+    samples = SAMPLES_A_SECOND * shape.reading_s
+    for _ in range(shape.readings_a_message):
         for gpu, uuid in enumerate(_uuids()):
             device = DeviceReading(
-                uuid.decode(), gpu, MODEL, 0, 0, 0, SAMPLES_A_READING, 0, 0, 0, 0, 141 << 30, 84 << 30, 0, 0, 0, 0, 0,
+                uuid.decode(), gpu, MODEL, 0, 0, 0, samples, 0, 0, 0, 0, 141 << 30, 84 << 30, 0, 0, 0, 0, 0,
                 0, [],
             )  # fmt: skip
             rows = [
@@ -127,12 +121,12 @@ def _length(whole: pa.Buffer) -> int:
 
 def courses(shape: FleetShape) -> tuple[Any, Any]:
     """Sums of a GPU's samples and points of its processes, per variant: some busy, some idle, some not named."""
-    random = np.random.default_rng(7)
-    readings = (VARIANTS, FLUSH_S * GPUS_A_NODE)
+    random, samples = np.random.default_rng(7), SAMPLES_A_SECOND * shape.reading_s
+    readings = (VARIANTS, shape.readings_a_message * GPUS_A_NODE)
     busy = random.integers(0, 101, readings)
-    sums = np.clip(busy * SAMPLES_A_READING + random.integers(-5, 6, readings), 0, 100 * SAMPLES_A_READING)
+    sums = np.clip(busy * samples + random.integers(-5, 6, readings), 0, 100 * samples)
     weights = random.random((*readings, shape.processes)) * (random.random((*readings, shape.processes)) < 0.7)
     total = np.maximum(weights.sum(axis=2, keepdims=True), 1e-9)
-    points = np.floor(weights / total * (sums / SAMPLES_A_READING)[..., None]).astype(np.int32)
+    points = np.floor(weights / total * (sums / samples)[..., None]).astype(np.int32)
     points[weights == 0] = -1
     return sums, points.reshape(VARIANTS, -1)

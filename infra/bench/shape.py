@@ -1,6 +1,6 @@
 """The shape of a fleet whose log is measured, and what a meter must make of it. Pure numbers.
 
-Nodes read at 1 Hz and send what they read every 15 s, spread evenly over those 15 s; event time begins at START_US.
+Nodes read at 1 Hz and send what they read every 15 s unless said otherwise, spread evenly over that time.
 Law: `windows` is what the meter closes of the log (tests/unit/infra/bench/test_fleet_log.py).
 """
 
@@ -11,11 +11,10 @@ CLUSTER = "fleet"
 START_US = 1_790_000_100_000_000
 """A window edge for windows of any length up to five minutes."""
 SECOND_US = 1_000_000
-FLUSH_S, SNAPSHOT_S = 15, 60
-FLUSH_US, SNAPSHOT_US = FLUSH_S * SECOND_US, SNAPSHOT_S * SECOND_US
+SNAPSHOT_US = 60 * SECOND_US
 GPUS_A_NODE = 8
 SAMPLE_PERIOD_US = 166_667
-"""Between two utilisation samples of a GPU; six make a reading."""
+"""Between two utilisation samples of a GPU; six make a reading of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,9 @@ class FleetShape:
     processes: int = 10
     pods: int = 2
     partitions: int = 8
+    reading_s: int = 1
+    flush_s: int = 15
+    start_us: int = START_US
 
     @property
     def gpus(self) -> int:
@@ -38,24 +40,34 @@ class FleetShape:
     @property
     def seconds(self) -> int:
         """Event time of the log: until each node has said that its last window and the lateness are over."""
-        return self.windows * self.window_s + self.lateness_s + FLUSH_S + 2
+        return self.windows * self.window_s + self.lateness_s + self.flush_s + 2
+
+    @property
+    def flush_us(self) -> int:
+        """Between two reading messages of a node."""
+        return self.flush_s * SECOND_US
+
+    @property
+    def readings_a_message(self) -> int:
+        """Readings that one message holds."""
+        return self.flush_s // self.reading_s
 
     @property
     def rows_a_message(self) -> int:
-        """Process rows of one reading message: one for each process, GPU and second."""
-        return FLUSH_S * GPUS_A_NODE * self.processes
+        """Process rows of one reading message: one for each reading, GPU and process."""
+        return self.readings_a_message * GPUS_A_NODE * self.processes
 
     def phase_us(self, node: int) -> int:
         """When a node begins to read, a second after the start or later; nodes differ in it, also within a second."""
-        return SECOND_US + node * FLUSH_US // self.nodes
+        return SECOND_US + node * self.flush_us // self.nodes
 
     def flushes(self, node: int) -> int:
         """Reading messages that a node sends within the log."""
-        return (self.seconds * SECOND_US - self.phase_us(node)) // FLUSH_US
+        return (self.seconds * SECOND_US - self.phase_us(node)) // self.flush_us
 
     def windows_of(self, node: int, window_s: int, lateness_s: int) -> int:
         """Windows of a node that a meter with these settings closes."""
-        complete_us = self.phase_us(node) + self.flushes(node) * FLUSH_US - behind_us(GPUS_A_NODE - 1)
+        complete_us = self.phase_us(node) + self.flushes(node) * self.flush_us - behind_us(GPUS_A_NODE - 1)
         return max(0, (complete_us - lateness_s * SECOND_US) // (window_s * SECOND_US))
 
     def windows_in_all(self, window_s: int, lateness_s: int) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from infra.bench.facts import pod_uid
 from infra.bench.payload import VARIANTS, courses
-from infra.bench.shape import CLUSTER, FLUSH_S, GPUS_A_NODE, START_US, FleetShape, node_hex
+from infra.bench.shape import CLUSTER, GPUS_A_NODE, START_US, FleetShape, node_hex
 from schemas.ids import partition_of
 
 WINDOW_S, LATENESS_S = 60, 10
@@ -52,7 +52,7 @@ def samples(shape: FleetShape) -> Iterator[tuple[int, bytes, bytes]]:
     for second in range(SECONDS):
         begin = b'{"ts":%d,' % (START_MS + second * 1000)
         for partition, node, rows in nodes:
-            of_second = points[(node + 7 * (second // FLUSH_S)) % VARIANTS][second % FLUSH_S]
+            of_second = points[(node + 7 * (second // shape.flush_s)) % VARIANTS][second % shape.flush_s]
             for (pod, end), value in zip(rows, of_second, strict=True):
                 yield partition, pod, b"%b%b%d}" % (begin, end, value)
 
@@ -62,7 +62,7 @@ def truth(shape: FleetShape) -> Sums:
     points, total = _points(shape), 0
     for node in range(shape.nodes):
         for second in range(WINDOW_S):
-            total += sum(points[(node + 7 * (second // FLUSH_S)) % VARIANTS][second % FLUSH_S])
+            total += sum(points[(node + 7 * (second // shape.flush_s)) % VARIANTS][second % shape.flush_s])
     return Sums(WINDOW_S * shape.gpus * shape.processes, total)
 
 
@@ -79,5 +79,5 @@ def found(payloads: Iterator[bytes]) -> Sums:
 def _points(shape: FleetShape) -> list[list[list[int]]]:
     """Points by variant, second of a message, and process; one that no row names used nothing."""
     _, points = courses(shape)
-    table: list[list[list[int]]] = points.clip(0).reshape(VARIANTS, FLUSH_S, -1).tolist()
+    table: list[list[list[int]]] = points.clip(0).reshape(VARIANTS, shape.flush_s, -1).tolist()
     return table

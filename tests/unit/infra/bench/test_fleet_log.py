@@ -8,7 +8,7 @@ import pytest
 
 from infra.bench.fleet_log import Sent, messages
 from infra.bench.payload import ReadingPayload, gpu_uuid
-from infra.bench.shape import FLUSH_S, FLUSH_US, GPUS_A_NODE, SECOND_US, START_US, FleetShape
+from infra.bench.shape import GPUS_A_NODE, SECOND_US, START_US, FleetShape
 from schemas.clock import decode_clock
 from schemas.headers import CLOCK, READING, SNAPSHOT, decode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
@@ -32,11 +32,11 @@ def test_payload_that_was_patched_decodes_to_its_own_node_and_time() -> None:
     first, _ = maker.make(3, 5_000_000, 0, 1)
     second, complete_us = maker.make(4, 7_000_000, 2, 9)
     device, process = decode_reading(second)
-    assert len(device["read_us"]) == FLUSH_S * GPUS_A_NODE
+    assert len(device["read_us"]) == SHAPE.flush_s * GPUS_A_NODE
     assert len(process["pid"]) == SHAPE.rows_a_message
     assert set(device["gpu_uuid"]) == {gpu_uuid("00000004", gpu) for gpu in range(GPUS_A_NODE)}
     assert set(device["mapping_seq"].tolist()) == {9}
-    assert device["read_us"].min() == START_US + 7_000_000 + 2 * FLUSH_US + SECOND_US
+    assert device["read_us"].min() == START_US + 7_000_000 + 2 * SHAPE.flush_us + SECOND_US
     assert device["span_end_us"][-GPUS_A_NODE:].min() == complete_us
     assert set(decode_reading(first)[0]["gpu_uuid"]) == {gpu_uuid("00000003", gpu) for gpu in range(GPUS_A_NODE)}
 
