@@ -5,8 +5,9 @@ batches. Compression and acknowledgement are those of the shipped senders.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -22,10 +23,13 @@ from schemas.names import POD_EVENTS
 
 Options = dict[str, str | int | float | bool]
 _LIKE_THE_SENDERS: Options = {
-    "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "log_level": 3,
+    "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "log_level": 2,
     "queue.buffering.max.messages": 20_000, "queue.buffering.max.kbytes": 512 << 10,
 }  # fmt: skip
+NODE_BY_NODE: Options = {"linger.ms": 0, "batch.num.messages": 1}
 _FLUSH_S = 120.0
+Told = Callable[[int, int], None]
+"""Takes the offset of an acknowledged message and when it was appended, microseconds by the broker's clock."""
 _ANSWER_S = 20.0
 
 
@@ -47,53 +51,72 @@ class Filled(NamedTuple):
 
 def fill(bootstrap: str, sent: Iterable[Sent]) -> Filled:
     """Sends a fleet's log, each partition in order, as fast as the broker takes it; BenchError where it does not."""
-    node_by_node: Options = {"linger.ms": 0, "batch.num.messages": 1}
-    filler = _Filler(bootstrap, nodes=node_by_node, watcher={"linger.ms": 5})
+    sender = Sender(bootstrap, nodes=NODE_BY_NODE, watcher={"linger.ms": 5})
     for message in sent:
-        sender = "watcher" if message.topic == POD_EVENTS else "nodes"
-        filler.put(sender, message.topic, message.partition, message.key, message.payload, message.headers)
-    return filler.finish()
+        sender.put(producer_of(message), message)
+    return sender.finish()
 
 
 def fill_plain(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes, bytes]]) -> Filled:
     """Sends (partition, key, payload) to a topic, in batches as large as they come."""
-    filler = _Filler(bootstrap, plain={"linger.ms": 20, "batch.size": 1_000_000})
+    sender = Sender(bootstrap, plain={"linger.ms": 20, "batch.size": 1_000_000})
     for partition, key, payload in records:
-        filler.put("plain", topic, partition, key, payload, [])
-    return filler.finish()
+        sender.put("plain", Sent(0, topic, partition, key, [], payload))
+    return sender.finish()
 
 
-class _Filler:
-    def __init__(self, bootstrap: str, **senders: Options) -> None:
+class Sender:
+    """Producers by name, each with options of its own over those of the shipped senders."""
+
+    def __init__(self, bootstrap: str, **producers: Options) -> None:
         self._failed: list[str] = []
         common = _LIKE_THE_SENDERS | {"bootstrap.servers": bootstrap}
-        self._senders = {name: Producer(common | options) for name, options in senders.items()}
+        self._producers = {name: Producer(common | options) for name, options in producers.items()}
         self._messages = self._bytes = 0
 
-    def put(
-        self, sender: str, topic: str, partition: int, key: bytes, payload: bytes, headers: list[tuple[str, bytes]]
-    ) -> None:
-        own = self._senders[sender]
+    def put(self, producer: str, sent: Sent, told: Told | None = None) -> None:
+        """Queues a message, waiting while the queue is full."""
+        own, done = self._producers[producer], partial(self._done, told)
         while True:
             try:
-                own.produce(topic, payload, key, partition=partition, headers=list(headers), on_delivery=self._done)
+                own.produce(
+                    sent.topic,
+                    sent.payload,
+                    sent.key,
+                    partition=sent.partition,
+                    headers=list(sent.headers),
+                    on_delivery=done,
+                )
                 break
             except BufferError:
                 own.poll(0.05)
         self._messages += 1
-        self._bytes += len(payload)
+        self._bytes += len(sent.payload)
         if self._messages % 256 == 0:
             own.poll(0)
 
+    def poll(self, wait_s: float) -> None:
+        """Serves acknowledgements for so long."""
+        for own in self._producers.values():
+            own.poll(wait_s / len(self._producers))
+
     def finish(self) -> Filled:
-        left = sum(own.flush(_FLUSH_S) for own in self._senders.values())
+        """How much was sent, all of it acknowledged; BenchError where something was not."""
+        left = sum(own.flush(_FLUSH_S) for own in self._producers.values())
         if left or self._failed:
             raise BenchError(f"the broker did not take {left + len(self._failed)} messages: {self._failed[:1]}")
         return Filled(self._messages, self._bytes)
 
-    def _done(self, error: KafkaError | None, message: Message) -> None:
+    def _done(self, told: Told | None, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error.str())
+        elif told is not None:
+            told(int(message.offset() or 0), int(message.timestamp()[1]) * 1000)
+
+
+def producer_of(sent: Sent) -> str:
+    """Which producer sends a message of a fleet: what the watcher writes goes in batches."""
+    return "watcher" if sent.topic == POD_EVENTS else "nodes"
 
 
 def make_topic(bootstrap: str, name: str, partitions: int) -> None:
