@@ -18,6 +18,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     peak_mib: float
     start_cpu_s: float = 0.0
     """CPU seconds until it had started up; not in cpu_s."""
+    load_1m: float = 0.0
+    """Load of the machine as it began, so that a figure taken beside other work is known as such."""
     shape: dict[str, Any] = {}
     """Of the fleet and the run, whatever differs between the rows of a table."""
 
@@ -45,6 +47,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "cpu_s": round(self.cpu_s, 3),
             "wall_s": round(self.wall_s, 3),
             "start_cpu_s": round(self.start_cpu_s, 3),
+            "load_1m": round(self.load_1m, 2),
             **self.shape,
         }
 

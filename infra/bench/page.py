@@ -62,6 +62,7 @@ def page(rows: Rows, sweeps: Rows) -> str:
             parts += [f"## {title}\n", _sweep(varies, mine), "\n"]
         if mine and varies == "gpus":
             parts.append("![cost against the size of the fleet](bench.svg)\n\n")
+    parts += [_latency(row) for row in sweeps if row["varies"] == "latency"]
     return "".join(parts).rstrip() + "\n"
 
 
@@ -69,6 +70,25 @@ def recorded(text: str) -> tuple[Rows, Rows]:
     """Programs and sweeps of a recorded run."""
     rows = json.loads(text)
     return [row for row in rows if "varies" not in row], [row for row in rows if "varies" in row]
+
+
+def _latency(row: dict[str, Any]) -> str:
+    lines = [
+        "## Latency\n"
+        f"A steady fleet of {row['nodes']:,} nodes in real time, a reading every 5 s sent at once; broker, worker, "
+        "sink with the embedded engine and the fleet itself on the same two cores.\n",
+        "| from | to | n | p50 s | p99 s | most s | goal p99 s |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    ways = (
+        ("window_to_row_s", "append of the record that closes a window", "its row in a query's answer", "goal_p99_s"),
+        ("reading_to_live_s", "append of a reading", "provisional figures that hold it", "live_goal_p99_s"),
+    )
+    for name, begin, end, goal in ways:
+        if name in row:
+            n, p50, p99, most = (row[name][key] for key in ("n", "p50", "p99", "max"))
+            lines.append(f"| {begin} | {end} | {n:,} | {p50:.2f} | {p99:.2f} | {most:.2f} | {row[goal]:g} |")
+    return "\n".join(lines) + "\n"
 
 
 def _sweep(varies: str, rows: Rows) -> str:

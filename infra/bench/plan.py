@@ -4,7 +4,7 @@ Small fleets run longer, so that each run has some tens of millions of samples; 
 peers are what each takes in about a minute (quick: in some seconds) on two cores.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from infra.bench.shape import GPUS_A_NODE, FleetShape
 from infra.bench.workers import Run
@@ -28,11 +28,22 @@ class Plan:
     peers: dict[str, int]
     """Peer to its nodes."""
     sweeps: tuple[Sweep, ...] = field(default=())
+    latency_nodes: int = 0
+    """Nodes of the steady fleet; 0: no latency is measured."""
 
 
 def fleet(gpus: int, windows: int, *, pods: int = 2, window_s: int = 60) -> FleetShape:
     """A fleet of so many GPUs over so many windows."""
     return FleetShape(nodes=gpus // GPUS_A_NODE, windows=windows, pods=pods, window_s=window_s)
+
+
+def smaller(plan: Plan, up_to: int) -> Plan:
+    """The plan without fleets of more GPUs than that, for a machine with less memory."""
+    return replace(
+        plan,
+        fleets=tuple(shape for shape in plan.fleets if shape.gpus <= up_to),
+        sweeps=tuple(sweep for sweep in plan.sweeps if sweep.shape.gpus <= up_to),
+    )
 
 
 QUICK = Plan(
@@ -45,6 +56,7 @@ FULL = Plan(
     alone=fleet(20_000, 2),
     fleets=(fleet(1_000, 40), fleet(5_000, 8), fleet(20_000, 2), fleet(100_000, 2), fleet(300_000, 2)),
     peers={"faust_event": 36, "quixstreams": 400, "bytewax": 700, "flink": 1_800},
+    latency_nodes=1_000,
     sweeps=(
         Sweep(varies="workers", shape=fleet(20_000, 2), runs=(Run(workers=1), Run(workers=2))),
         Sweep(

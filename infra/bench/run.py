@@ -6,6 +6,7 @@ its row, is told at the end, and makes the exit code 1.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,13 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from infra.bench.errors import BenchError
 from infra.bench.fleet_log import messages
 from infra.bench.kafka_log import broker, fill
+from infra.bench.latency import measure as measure_latency
 from infra.bench.outcome import Outcome, decode
 from infra.bench.page import page, table
 from infra.bench.peers.run import FAUST_EVENT, Places, run_peer
-from infra.bench.plan import FULL, QUICK, Plan
+from infra.bench.plan import FULL, QUICK, Plan, smaller
 from infra.bench.shape import FleetShape
 from infra.bench.workers import Run, meter_log
 from infra.broker.errors import BrokerError
@@ -60,6 +64,16 @@ class Bench:
             for outcome in self.log(sweep.shape, sweep.runs)
         ]
 
+    def latency(self) -> list[dict[str, Any]]:
+        """The row of the latency, where the plan asks for one."""
+        if not self._plan.latency_nodes:
+            return []
+        try:
+            return [{"varies": "latency"} | measure_latency(self._plan.latency_nodes, windows=2, lateness_s=10)]
+        except (BenchError, BrokerError) as error:
+            self.failures.append(f"latency: {error}")
+            return []
+
     def log(self, shape: FleetShape, runs: Sequence[Run]) -> list[Outcome]:
         """Outcomes of runs over one filled log."""
         outcomes: list[Outcome] = []
@@ -82,8 +96,9 @@ class Bench:
 
     def _try(self, what: str, measure: Callable[[], Outcome]) -> list[Outcome]:
         """The outcome in a list, or an empty one and a failure to be told."""
+        load_1m = os.getloadavg()[0]
         try:
-            outcome = measure()
+            outcome = msgspec.structs.replace(measure(), load_1m=load_1m)
         except (BenchError, BrokerError) as error:
             self.failures.append(f"{what}: {error}")
             self._say(f"{what}: no figure: {error}")
@@ -108,14 +123,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures and writes; 1 where something has no figure."""
     parser = argparse.ArgumentParser(prog="infra.bench.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small fleets, no sweeps, no page")
+    parser.add_argument("--up-to", type=int, default=1_000_000, help="leave out fleets of more GPUs than this")
     parser.add_argument("--peer-python", required=True, help="Python of the environment of requirements/bench.txt")
     parser.add_argument("--folder", type=Path, default=None, help="where brokers keep their logs (default: temporary)")
     options = parser.parse_args(argv)
-    plan = QUICK if options.quick else FULL
+    plan = smaller(QUICK if options.quick else FULL, options.up_to)
     bench = Bench(plan, Places(options.folder, LOGS, options.peer_python))
     rows, of_fleets = bench.headline()
     _write(RESULT, rows)
-    sweeps = of_fleets + bench.sweeps()
+    sweeps = [*of_fleets, *bench.sweeps(), *bench.latency()]
     _write(SWEEPS, sweeps)
     sys.stdout.write(f"\n{table(rows)}\nwritten to {RESULT} and {SWEEPS}\n")
     if not options.quick:

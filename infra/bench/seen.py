@@ -34,7 +34,8 @@ class ClosedWindows:
         rows = self._ledger.query(
             "SELECT node, window_start_us, any(src_partition), any(cut_samples_offset), any(cut_mappings_offset), "
             "any(cut_events_offset) FROM usage_ledger "
-            "WHERE ingested_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC') GROUP BY node, window_start_us",
+            "WHERE revision = 0 AND ingested_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC') "
+            "GROUP BY node, window_start_us",
             {"since": self._since_us},
         )
         now_us = time.time_ns() // 1000
