@@ -15,7 +15,8 @@ from infra.bench.shape import SECOND_US, FleetShape
 from infra.bench.usage import Stopwatch, own_peak_mib
 from schemas.headers import READING
 from schemas.names import GPU_SAMPLES
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import DecodeError, decode_readings
 

@@ -14,7 +14,8 @@ from schemas.headers import CLOCK, READING, SNAPSHOT, decode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import decode_node, decode_pod
 from schemas.snapshots import decode_snapshot
-from stream_jobs.core.meter import LogRecord, PartitionMeter
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import decode_reading
 
