@@ -155,3 +155,11 @@ def read_whole(bootstrap: str, topic: str) -> Iterator[Message]:
                 open_places.discard(message.partition())
     finally:
         consumer.close()
+
+
+def append_times_us(bootstrap: str, topic: str) -> dict[tuple[int, int], int]:
+    """(partition, offset) of every record that a topic holds to when it was appended."""
+    return {
+        (int(message.partition() or 0), int(message.offset() or 0)): int(message.timestamp()[1]) * 1000
+        for message in read_whole(bootstrap, topic)
+    }

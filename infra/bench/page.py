@@ -88,6 +88,9 @@ def _latency(row: dict[str, Any]) -> str:
         if name in row:
             n, p50, p99, most = (row[name][key] for key in ("n", "p50", "p99", "max"))
             lines.append(f"| {begin} | {end} | {n:,} | {p50:.2f} | {p99:.2f} | {most:.2f} | {row[goal]:g} |")
+    for name, told in row.get("steps", {}).items():
+        begin, _, end = name.removesuffix("_s").partition("_to_")
+        lines.append(f"| of it: {begin} | {end} | | {told['p50']:.2f} | {told['p99']:.2f} | {told['max']:.2f} | |")
     return "\n".join(lines) + "\n"
 
 

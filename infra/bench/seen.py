@@ -2,7 +2,8 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from infra.bench.errors import BenchError
@@ -15,10 +16,21 @@ _LOOK_BACK_US = 5_000_000
 _LIVE_LOOK_S = 0.5
 
 
-class _Seen(NamedTuple):
+class Row(NamedTuple):
+    """A window's row as first seen: what let it close, where it was published, when it was inserted and seen."""
+
+    node: str
+    start_us: int
     partition: int
     cuts: tuple[int, int, int]
+    out: tuple[int, int]
+    inserted_us: int
     seen_us: int
+
+
+STEPS = ("closing_to_published_s", "published_to_inserted_s", "inserted_to_seen_s")
+Places = Mapping[tuple[int, int], int]
+"""(partition, offset) of gpu-usage to when that message was appended."""
 
 
 class ClosedWindows:
@@ -27,29 +39,37 @@ class ClosedWindows:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._since_us = time.time_ns() // 1000
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self.rows: dict[tuple[str, int], Row] = {}
 
     def look(self) -> None:
         """Asks once, for what came in lately."""
         rows = self._ledger.query(
             "SELECT node, window_start_us, any(src_partition), any(cut_samples_offset), any(cut_mappings_offset), "
-            "any(cut_events_offset) FROM usage_ledger "
-            "WHERE revision = 0 AND ingested_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC') "
+            "any(cut_events_offset), any(out_partition), any(out_offset), toUnixTimestamp64Milli(min(ingested_at)) "
+            "FROM usage_ledger WHERE revision = 0 AND ingested_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC') "
             "GROUP BY node, window_start_us",
             {"since": self._since_us},
         )
         now_us = time.time_ns() // 1000
         self._since_us = max(self._since_us, now_us - _LOOK_BACK_US)
-        for node, start_us, partition, *cuts in rows:
-            self._seen.setdefault((node, start_us), _Seen(partition, (cuts[0], cuts[1], cuts[2]), now_us))
+        for node, start_us, partition, *numbers, inserted_ms in rows:
+            samples, mappings, events, *out = map(int, numbers)
+            row = Row(
+                node, start_us, partition, (samples, mappings, events), (out[0], out[1]), inserted_ms * 1000, now_us
+            )
+            self.rows.setdefault((node, start_us), row)
 
-    def latencies_s(self, appended: Appended, after_us: int) -> list[float]:
-        """From the append of the record that closed each window to its row; windows from a start on."""
-        return [
-            (seen.seen_us - appended.closing_us(node, seen.partition, seen.cuts)) / 1e6
-            for (node, start_us), seen in self._seen.items()
-            if start_us >= after_us
-        ]
+
+def latencies_s(rows: Iterable[Row], appended: Appended, published_us: Places) -> dict[str, list[float]]:
+    """From the append of the record that closed each window to its row, in all and by step."""
+    found: dict[str, list[float]] = {name: [] for name in ("all", *STEPS)}
+    for row in rows:
+        closing_us = appended.closing_us(row.node, row.partition, row.cuts)
+        times = (closing_us, published_us[row.out], row.inserted_us, row.seen_us)
+        found["all"].append((row.seen_us - closing_us) / 1e6)
+        for name, (begin_us, end_us) in zip(STEPS, pairwise(times), strict=True):
+            found[name].append((end_us - begin_us) / 1e6)
+    return found
 
 
 class LiveView:

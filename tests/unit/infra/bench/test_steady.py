@@ -3,7 +3,7 @@
 import pytest
 
 from infra.bench.errors import BenchError
-from infra.bench.seen import summary
+from infra.bench.seen import Row, latencies_s, summary
 from infra.bench.steady import Appended
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 
@@ -34,3 +34,15 @@ def test_summary_orders_before_it_counts() -> None:
     assert (told["n"], told["p50"], told["p99"], told["max"]) == (100, 50.0, 99.0, 99.0)
     with pytest.raises(BenchError):
         summary([])
+
+
+def test_steps_of_a_latency_add_up() -> None:
+    """A row's wait is its time until published, until inserted and until seen, each from the one before."""
+    row = Row("a", 0, 0, (8, 3, 4), (2, 9), 700_000, 1_002_000)
+    found = latencies_s([row], appended(), {(2, 9): 402_000})
+    assert found == {
+        "all": [1.0],
+        "closing_to_published_s": [0.4],
+        "published_to_inserted_s": [0.298],
+        "inserted_to_seen_s": [0.302],
+    }
