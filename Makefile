@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_ENV := build/bench-env
+BENCH_STAMP := $(BENCH_ENV)/.installed
 FAST := $(wildcard tests/unit tests/property tests/schemas tests/golden)
 OTHER_PYTHONS ?= 3.12 3.13
 DEMO ?=
@@ -12,7 +14,7 @@ BREAK ?=
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos bench-collector clean
+.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos bench bench-quick bench-latency bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -28,6 +30,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 lock: $(STAMP) ## requirements/*.txt anew from pyproject.toml
 	$(LOCK) --extra dev pyproject.toml -o requirements/dev.txt
 	$(LOCK) --extra collector pyproject.toml -c requirements/dev.txt -o requirements/collector.txt
+	$(LOCK) --extra bench pyproject.toml -o requirements/bench.txt
 
 lint: $(STAMP) ## style, types, import contracts
 	$(BIN)/ruff check .
@@ -58,6 +61,20 @@ demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for o
 
 chaos: $(STAMP) ## kills, cuts and pauses on real Kafka, checked against the oracle; SEEDS=100, SEED=7, BREAK=name
 	$(BIN)/python -m tests.chaos.run --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
+
+bench: $(STAMP) $(BENCH_STAMP) ## the meter and its peers over a fleet's log on real Kafka (up to 45 minutes)
+	$(BIN)/python -m infra.bench.run --peer-python $(BENCH_ENV)/bin/python
+
+bench-quick: $(STAMP) $(BENCH_STAMP) ## the same programs over small fleets (4 minutes)
+	$(BIN)/python -m infra.bench.run --quick --peer-python $(BENCH_ENV)/bin/python
+
+bench-latency: $(STAMP) ## from the record that closes a window to its row in the ledger, 1,000 nodes in real time
+	$(BIN)/python -m infra.bench.latency
+
+$(BENCH_STAMP): requirements/bench.txt
+	test -x $(BENCH_ENV)/bin/python || $(PYTHON) -m venv $(BENCH_ENV)
+	$(BENCH_ENV)/bin/python -m pip install -q --require-hashes -r requirements/bench.txt
+	touch $@
 
 bench-collector: $(STAMP) ## memory and CPU of the node agent
 	$(BIN)/python -m infra.bench.collector

