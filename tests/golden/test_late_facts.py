@@ -95,3 +95,51 @@ def test_reading_beyond_the_reach_is_a_dead_letter_and_revises_nothing() -> None
         pass
     assert meter.next_repair() is None
     assert meter.counts["beyond_us"] == 5 * SECOND
+
+
+def test_pod_that_started_in_a_window_is_late_for_it() -> None:
+    """The window in whose middle a container began is made anew from there on, and no earlier one is."""
+    story = Story()
+    story.clocks(1800)
+    story.snapshot(0)
+    for at in range(100, 300, 5):
+        story.reading(at, at + 5, points=1500)
+    story.pod(100, 700)
+    rows = story.newest()
+    assert rows[60, MAIN]["used_us"] == 10 * SECOND and "late_pod_event" in rows[60, MAIN]["flags"]
+    assert {row["at"] for row in story.rows() if row["revision"]} == set(range(60, 540, 60))
+
+
+def test_late_news_of_a_silent_node_keeps_its_devices() -> None:
+    """A window without a reading has the devices listed last before it, also when it is made anew."""
+    story = Story()
+    story.clocks(2400)
+    story.snapshot(0)
+    story.snapshot(590, number=2)
+    readings(story, 120)
+    for at in range(600, 900, 5):
+        story.reading(at, at + 5, mapping=2)
+    story.pod(-50, 0)
+    story.pod(-50, 1500, finished_s=300)
+    first = {(row["at"], row["holder"]): row for row in story.rows() if row["revision"] == 0}
+    rows = story.newest()
+    assert first[360, "unobserved"]["charged_us"] == rows[360, "unobserved"]["charged_us"] == 60 * SECOND
+    assert first[360, MAIN]["held_us"] == 60 * SECOND
+    assert rows[360, MAIN]["held_us"] == 0 and rows[360, MAIN]["d_held_us"] == -60 * SECOND
+    assert rows[240, MAIN]["revision"] == 0
+
+
+def test_copy_of_a_late_reading_shows_no_earlier_than_itself() -> None:
+    """A window made anew for one late reading does not see another one that comes a minute later, in any of its copies."""
+    story = Story()
+    story.clocks(1800)
+    story.snapshot(0)
+    story.pod(-50, 0)
+    for at in (*range(0, 60, 5), *range(120, 900, 5)):
+        story.reading(at, at + 5, seq=at)
+    story.reading(60, 65, 402, seq=60)
+    for number, arrives in enumerate((462, 463, 464)):
+        story.reading(70, 75, arrives, seq=70)
+        story.reading(80 + 5 * number, 85 + 5 * number, arrives + 0.5, seq=80 + 5 * number)
+    used = {row["revision"]: row["used_us"] for row in story.rows() if (row["at"], row["holder"]) == (60, MAIN)}
+    assert list(used.values()) == [None, 5 * SECOND, 25 * SECOND]
