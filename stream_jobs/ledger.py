@@ -4,6 +4,7 @@ Knows connections, inserts and queries; nothing of Kafka or of what a row means.
 (tests/contracts/test_ledger.py).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,14 @@ _INSERT: dict[str, Any] = {
 """Each insert is one block whose fate is known; a null never becomes a 0; a replay may span many days."""
 
 _DISK_CODES, _KEEPER_CODES = {74, 75, 76, 243}, {225, 242, 285, 286, 319, 999}
-_BUSY_CODES = {159, 160, 198, 202, 203, 209, 210, 241, 252, 279, 326, 394, 425, 439, 499, 573}
-_OUTSIDE_CODES = _DISK_CODES | _KEEPER_CODES | _BUSY_CODES
-"""ClickHouse's codes for time-outs, network, memory, disk, Keeper and too many parts or queries."""
+_NETWORK_CODES, _MEMORY_CODES, _STOPPING_CODES = {95, 96, 209, 210, 279, 326, 499, 573}, {173, 777, 778}, {236, 677}
+_BUSY_CODES = {
+    159, 160, 198, 201, 202, 203, 241, 252, 394, 425, 439, 696, 700, 735, 745, 749, 762, 763, 776, 1019, 1020,
+}  # fmt: skip
+OUTSIDE_CODES = _DISK_CODES | _KEEPER_CODES | _BUSY_CODES | _NETWORK_CODES | _MEMORY_CODES | _STOPPING_CODES
+"""ClickHouse's codes for time-outs, quotas, network, memory, disk, Keeper, a server that stops, too much at once."""
+_IN_BETWEEN = re.compile(r"received HTTP status (5\d\d|408|429)\b")
+"""An answer without a code of ClickHouse's: from a balancer before it, which has no server to ask."""
 _READ_ONLY_CODE = 164
 _UNKNOWN_DATABASE = 81
 
@@ -183,7 +189,8 @@ def _explained(place: str) -> Iterator[None]:
         code = int(getattr(error, "code", None) or 0)
         if code == _READ_ONLY_CODE and "readonly mode" in str(error):
             raise LedgerError(f"{_words(error)} (the ledger is only read here)", code) from error
-        if isinstance(error, OperationalError) or code in _OUTSIDE_CODES:
+        is_from_between = not code and _IN_BETWEEN.search(str(error)) is not None
+        if isinstance(error, OperationalError) or code in OUTSIDE_CODES or is_from_between:
             raise Retry(
                 f"ClickHouse at {place} is away: {_words(error)}; nothing is lost, the call can be repeated"
             ) from error

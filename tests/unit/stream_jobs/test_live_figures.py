@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS
@@ -118,8 +119,8 @@ def test_no_figures_where_they_are_not_wanted(wall: list[int], why: str) -> None
     assert sent == []
 
 
-def test_figures_are_of_the_partition_and_of_open_windows(wall: list[int]) -> None:
-    """Messages go to gpu-live, to the partition of the lane."""
+def test_figures_are_of_the_partition_and_reach_to_the_newest_reading(wall: list[int]) -> None:
+    """Messages go to gpu-live, to the partition of the lane; their figures end where the newest reading does."""
     lane, sent, clock = _lane(), [], _Clock(1e-6)
     live = LiveFigures(sent.append, 2.0, 0.2, clock, clock)
     _feed(lane, _nodes(3), 1)
@@ -129,3 +130,6 @@ def test_figures_are_of_the_partition_and_of_open_windows(wall: list[int]) -> No
     (message,) = sent
     assert isinstance(message, Outgoing)
     assert (message.topic, message.partition) == ("gpu-live", 0)
+    rows = pa.ipc.open_stream(message.payload).read_all().to_pylist()
+    assert {row["as_of_us"] for row in rows} == {fleet.START_US + fleet.PERIOD_US}
+    assert {row["lifetime_us"] for row in rows} == {fleet.PERIOD_US}
