@@ -76,7 +76,7 @@ class Demo:
         simulation = self._begin()
         with self._stages.stage("simulate", f"simulated cluster in real time: {_story(simulation)}"):
             simulation.start()
-        self._stages.note(f"ask it: gpumeter top --watch --directory {self._plan.ledger}      (Ctrl-C ends the demo)")
+        self._stages.note(f"ask it: gpumeter top --directory {self._plan.ledger}      (Ctrl-C ends the demo)")
         with self._stages.stage("live", "metering"), LedgerWatch(self._front(), self._bootstrap) as watch:
             while True:
                 simulation.check()
