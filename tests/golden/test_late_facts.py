@@ -130,7 +130,7 @@ def test_late_news_of_a_silent_node_keeps_its_devices() -> None:
 
 
 def test_copy_of_a_late_reading_shows_no_earlier_than_itself() -> None:
-    """A window made anew for one late reading does not see another one that comes a minute later, in any of its copies."""
+    """A window made anew for one late reading does not see another that comes a minute later, in any of its copies."""
     story = Story()
     story.clocks(1800)
     story.snapshot(0)
