@@ -11,7 +11,8 @@ Rows = Sequence[dict[str, Any]]
 
 _HEAD = """\
 # What metering costs
-Made by `make bench` on two cores; do not edit. Every program is a process of its own, measured by the kernel's count of
+Made by `make bench`, here on a machine of {cores} cores whose load was {load} as the runs began; do not edit. Every
+program is a process of its own, measured by the kernel's count of
 its CPU time from where it had started up. The broker, a real Apache Kafka 4.4, is not in it. A sample is one process on
 one GPU over one second.
 
@@ -55,7 +56,10 @@ def table(rows: Rows) -> str:
 
 def page(rows: Rows, sweeps: Rows) -> str:
     """The whole page."""
-    parts = [_HEAD, "## Programs\n", table(rows), _PEERS]
+    loads = [row["load_1m"] for row in (*rows, *sweeps) if "load_1m" in row]
+    cores = next((row["cores"] for row in (*rows, *sweeps) if "cores" in row), 0)
+    head = _HEAD.format(cores=cores, load=f"{min(loads):.1f} to {max(loads):.1f}")
+    parts = [head, "## Programs\n", table(rows), _PEERS]
     for varies, title in _SWEEPS.items():
         mine = [row for row in sweeps if row["varies"] == varies]
         if mine:
