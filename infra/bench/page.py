@@ -12,9 +12,8 @@ Rows = Sequence[dict[str, Any]]
 _HEAD = """\
 # What metering costs
 Made by `make bench`, here on a machine of {cores} cores whose load was {load} as the runs began; do not edit. Every
-program is a process of its own, measured by the kernel's count of
-its CPU time from where it had started up. The broker, a real Apache Kafka 4.4, is not in it. A sample is one process on
-one GPU over one second.
+program is a process of its own, measured by the kernel's count of its CPU time from where it had started up. The
+broker, a real Apache Kafka 4.4, is not in it. A sample is one process on one GPU over one second.
 
 The fleet's log holds all three input topics at the shipped cadences: readings at 1 Hz of 8 GPUs a node and 10
 processes a GPU, in messages of 15 s, one message a batch as from so many nodes; a snapshot a minute; pods, nodes and
