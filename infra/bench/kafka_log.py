@@ -26,6 +26,8 @@ _LIKE_THE_SENDERS: Options = {
     "acks": "all", "enable.idempotence": True, "compression.type": "lz4", "log_level": 2,
     "queue.buffering.max.messages": 20_000, "queue.buffering.max.kbytes": 512 << 10,
 }  # fmt: skip
+_TOGETHER = {"group.initial.rebalance.delay.ms": "3000"}
+"""Workers that start together share the partitions from the first; else one begins with all and is interrupted."""
 NODE_BY_NODE: Options = {"linger.ms": 0, "batch.num.messages": 1}
 _FLUSH_S = 120.0
 Told = Callable[[int, int], None]
@@ -36,7 +38,10 @@ _ANSWER_S = 20.0
 @contextmanager
 def broker(folder: Path | None, *, partitions: int | None) -> Iterator[str]:
     """Address of a fresh broker, with the catalogue's topics where their partitions are named; gone at the end."""
-    with TemporaryDirectory(prefix="gpumeter-bench-", dir=folder) as place, LocalKafka(Path(place, "kafka")) as kafka:
+    with (
+        TemporaryDirectory(prefix="gpumeter-bench-", dir=folder) as place,
+        LocalKafka(Path(place, "kafka"), extra=_TOGETHER) as kafka,
+    ):
         if partitions is not None:
             topics.apply(kafka.bootstrap, partitions=partitions)
         yield kafka.bootstrap

@@ -5,18 +5,25 @@ peers are what each takes in about a minute (quick: in some seconds) on two core
 """
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from infra.bench.shape import GPUS_A_NODE, FleetShape
 from infra.bench.workers import Run
 
 
+class Varied(NamedTuple):
+    """A run, and the sweeps in whose tables it stands."""
+
+    run: Run
+    sweeps: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Runs over one log; `varies` is what the table of the sweep is about."""
+    """Runs over one log."""
 
-    varies: str
     shape: FleetShape
-    runs: tuple[Run, ...]
+    runs: tuple[Varied, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +65,19 @@ FULL = Plan(
     peers={"faust_event": 36, "quixstreams": 400, "bytewax": 700, "flink": 1_800},
     latency_nodes=1_000,
     sweeps=(
-        Sweep(varies="workers", shape=fleet(20_000, 2), runs=(Run(workers=1), Run(workers=2))),
         Sweep(
-            varies="window_s",
-            shape=fleet(20_000, 1, window_s=300),
-            runs=(Run(window_s=30), Run(window_s=60), Run(window_s=300)),
+            shape=fleet(20_000, 2), runs=(Varied(Run(workers=1), ("workers",)), Varied(Run(workers=2), ("workers",)))
         ),
         Sweep(
-            varies="lateness_s",
             shape=fleet(20_000, 1, window_s=300),
-            runs=(Run(lateness_s=10), Run(lateness_s=60), Run(lateness_s=120)),
+            runs=(
+                Varied(Run(window_s=30), ("window_s",)),
+                Varied(Run(), ("window_s", "lateness_s")),
+                Varied(Run(window_s=300), ("window_s",)),
+                Varied(Run(lateness_s=60), ("lateness_s",)),
+                Varied(Run(lateness_s=120), ("lateness_s",)),
+            ),
         ),
-        *(Sweep(varies="pods", shape=fleet(20_000, 1, pods=pods), runs=(Run(),)) for pods in (1, 2, 5, 10)),
+        *(Sweep(shape=fleet(20_000, 1, pods=pods), runs=(Varied(Run(), ("pods",)),)) for pods in (1, 2, 5, 10)),
     ),
 )

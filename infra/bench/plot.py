@@ -21,12 +21,15 @@ def draw(sweeps: Path, out: Path) -> None:
     rows = [row for row in json.loads(sweeps.read_text()) if row["varies"] == "gpus"]
     gpus = [row["gpus"] for row in rows]
     figure, cost = plt.subplots(figsize=(7, 3.6))
-    cost.plot(gpus, [row["cpu_s_per_million_samples"] for row in rows], "o-", color="tab:blue")
-    cost.set(xscale="log", xlabel="GPUs, 10 processes each", ylabel="CPU s a million samples", ylim=(0, None))
+    seconds = [row["cpu_s_per_million_samples"] for row in rows]
+    cost.plot(gpus, seconds, "o-", color="tab:blue")
+    room = (0, 1.15 * max(seconds))
+    cost.set(xscale="log", xlabel="GPUs, 10 processes each", ylabel="CPU s a million samples", ylim=room)
     cost.yaxis.label.set_color("tab:blue")
     memory = cost.twinx()
-    memory.plot(gpus, [row["peak_mib"] / 1024 for row in rows], "s--", color="tab:orange")
-    memory.set(ylabel="peak memory, GiB", ylim=(0, None))
+    gib = [row["peak_mib"] / 1024 for row in rows]
+    memory.plot(gpus, gib, "s--", color="tab:orange")
+    memory.set(ylabel="peak memory, GiB", ylim=(0, 1.15 * max(gib)))
     memory.yaxis.label.set_color("tab:orange")
     cost.set_xticks(gpus, [f"{count:,}" for count in gpus], minor=False)
     cost.grid(visible=True, axis="y", alpha=0.3)

@@ -44,7 +44,7 @@ class Bench:
 
     def headline(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows of build/bench.json, and of the sweep over fleets."""
-        fleets = [row for shape in self._plan.fleets for row in self.log(shape, (Run(),))]
+        fleets = [outcome for shape in self._plan.fleets for _, outcome in self.log(shape, (Run(),))]
         alone = [row for name in ("core", "decode") for row in self._try(name, partial(self._alone, name))]
         peers = [
             row
@@ -58,11 +58,12 @@ class Bench:
 
     def sweeps(self) -> list[dict[str, Any]]:
         """Rows of the other sweeps."""
-        return [
-            {"varies": sweep.varies} | outcome.row()
-            for sweep in self._plan.sweeps
-            for outcome in self.log(sweep.shape, sweep.runs)
-        ]
+        rows: list[dict[str, Any]] = []
+        for sweep in self._plan.sweeps:
+            measured = self.log(sweep.shape, [varied.run for varied in sweep.runs])
+            tables = {varied.run: varied.sweeps for varied in sweep.runs}
+            rows += [{"varies": name} | outcome.row() for run, outcome in measured for name in tables[run]]
+        return rows
 
     def latency(self) -> list[dict[str, Any]]:
         """The row of the latency, where the plan asks for one."""
@@ -74,15 +75,16 @@ class Bench:
             self.failures.append(f"latency: {error}")
             return []
 
-    def log(self, shape: FleetShape, runs: Sequence[Run]) -> list[Outcome]:
-        """Outcomes of runs over one filled log."""
-        outcomes: list[Outcome] = []
+    def log(self, shape: FleetShape, runs: Sequence[Run]) -> list[tuple[Run, Outcome]]:
+        """Runs over one filled log with their outcomes; one that failed is left out."""
+        outcomes: list[tuple[Run, Outcome]] = []
         with broker(self._places.folder, partitions=shape.partitions) as bootstrap:
             filled = fill(bootstrap, messages(shape))
             self._say(f"log of {shape.gpus:,} GPUs over {shape.seconds} s: {filled.messages:,} messages")
             for run in runs:
                 what = f"{run.name} at {shape.gpus:,} GPUs"
-                outcomes += self._try(what, partial(meter_log, bootstrap, shape, run, LOGS))
+                measure = partial(meter_log, bootstrap, shape, filled.messages, run, LOGS)
+                outcomes += [(run, outcome) for outcome in self._try(what, measure)]
         return outcomes
 
     def _alone(self, name: str) -> Outcome:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from infra.bench.errors import BenchError
+from infra.bench.shape import SECOND_US, FleetShape
 from infra.bench.steady import Appended, Reading
 from stream_jobs.ledger import Ledger
 
@@ -85,6 +86,11 @@ class LiveView:
         self._looked_s = 0.0
         self._waiting: dict[str, list[Reading]] = defaultdict(list)
 
+    @property
+    def waiting(self) -> int:
+        """Readings that no figure has shown yet."""
+        return sum(map(len, self._waiting.values()))
+
     def look(self, readings: Sequence[Reading]) -> None:
         """Asks once, not oftener than twice a second, for the newest figures of each node."""
         if not self.is_there or time.monotonic() - self._looked_s < _LIVE_LOOK_S:
@@ -99,6 +105,14 @@ class LiveView:
             shown = [reading for reading in self._waiting[node] if reading.complete_us <= as_of_us]
             self.latencies_s += [(now_us - reading.append_us) / 1e6 for reading in shown]
             self._waiting[node] = [reading for reading in self._waiting[node] if reading.complete_us > as_of_us]
+
+
+def whole_windows(shape: FleetShape) -> int:
+    """Windows that begin after a steady fleet does and are over, lateness and all, before it ends."""
+    window_us = shape.window_s * SECOND_US
+    first = -(-shape.start_us // window_us)
+    over_us = shape.start_us + (shape.seconds - shape.lateness_s - shape.flush_s - 2) * SECOND_US
+    return max(0, over_us // window_us - first)
 
 
 def summary(latencies_s: Sequence[float]) -> dict[str, float]:

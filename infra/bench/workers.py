@@ -6,6 +6,7 @@ their own metrics pages, what they took from the kernel. CPU counts from where a
 
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ from infra.demo.services import gpumeter, log_tail
 from stream_jobs.metrics import parse
 
 _OPENED = '"partition opened"'
-_LOOK_S = 0.1
-_START_S, _END_S = 60.0, 30.0
+_OPENING_LOOK_S, _LOOK_S = 0.05, 0.5
+"""Between two looks: at the log until the partitions are open, then at the page, which costs the worker a little."""
+_END_S = 30.0
+_COUNTED = ("records", "windows", "rows", "conservation_violations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,20 +69,18 @@ class _Worker:
             self.began, self.began_s = used, time.monotonic()
         return used
 
-    def counts(self) -> tuple[float, float, float]:
-        """Windows closed, rows published, laws broken, by its own page; zeros while there is none."""
+    def counts(self) -> Counter[str]:
+        """What its own page says it has done; nothing while there is no page."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
                 page = parse(answer.read().decode())
         except (URLError, TimeoutError, ConnectionError):
-            return 0, 0, 0
-        names = ("windows_total", "rows_total", "conservation_violations_total")
-        windows, rows, broken = (sum(page.get(f"gpumeter_worker_{name}", {}).values()) for name in names)
-        return windows, rows, broken
+            return Counter()
+        return Counter({name: int(sum(page.get(f"gpumeter_worker_{name}_total", {}).values())) for name in _COUNTED})
 
 
-def meter_log(bootstrap: str, shape: FleetShape, run: Run, folder: Path) -> Outcome:
-    """Outcome of metering a whole log; BenchError where a worker ends, or the windows do not close in time."""
+def meter_log(bootstrap: str, shape: FleetShape, records: int, run: Run, folder: Path) -> Outcome:
+    """Outcome of metering a log of so many records; BenchError where a worker ends or is not done in time."""
     folder.mkdir(parents=True, exist_ok=True)
     group = f"{run.name}-{time.monotonic_ns()}"
     with ExitStack() as stack:
@@ -87,25 +88,28 @@ def meter_log(bootstrap: str, shape: FleetShape, run: Run, folder: Path) -> Outc
         for number in range(run.workers):
             workers.append(_Worker(bootstrap, group, run, folder / f"{group}-{number}.log"))
             stack.callback(end, workers[-1].process, patience_s=_END_S)
-        return _measure(workers, shape, run)
+        return _measure(workers, shape, records, run)
 
 
-def _measure(workers: Sequence[_Worker], shape: FleetShape, run: Run) -> Outcome:
+def _measure(workers: Sequence[_Worker], shape: FleetShape, records: int, run: Run) -> Outcome:
     wanted, deadline = shape.windows_in_all(run.window_s, run.lateness_s), time.monotonic() + run.limit_s
     while True:
-        time.sleep(_LOOK_S)
         used = [worker.look() for worker in workers]
-        counts = [worker.counts() for worker in workers]
-        windows, rows, broken = (sum(count[i] for count in counts) for i in range(3))
-        if windows >= wanted:
+        if time.monotonic() < deadline and not all(worker.began for worker in workers):
+            time.sleep(_OPENING_LOOK_S)
+            continue
+        time.sleep(_LOOK_S)
+        done = sum((worker.counts() for worker in workers), Counter[str]())
+        if done["windows"] >= wanted and done["records"] >= records:
             break
+        so_far = f"{done['windows']} windows of {wanted}, {done['records']} records of {records}"
         if max(now.rss_mib for now in used) > run.limit_mib:
-            raise BenchError(f"{run.name}: more than {run.limit_mib:,.0f} MiB after {windows:.0f} windows of {wanted}")
+            raise BenchError(f"{run.name}: more than {run.limit_mib:,.0f} MiB after {so_far}")
         if time.monotonic() > deadline:
-            raise BenchError(f"{run.name}: {windows:.0f} windows of {wanted} closed in {run.limit_s:g} s")
+            raise BenchError(f"{run.name}: {so_far} in {run.limit_s:g} s")
     used, ended_s = [worker.look() for worker in workers], time.monotonic()
-    if windows > wanted or broken or not rows:
-        raise BenchError(f"{run.name}: {windows:.0f} windows where {wanted} were wanted, {broken:.0f} laws broken")
+    if done["windows"] > wanted or done["conservation_violations"] or not done["rows"]:
+        raise BenchError(f"{run.name}: {wanted} windows were wanted and no law broken; the workers say {dict(done)}")
     starts = [worker.began or Usage(0, 0, 0) for worker in workers]
     return Outcome(
         name=run.name,
@@ -115,7 +119,7 @@ def _measure(workers: Sequence[_Worker], shape: FleetShape, run: Run) -> Outcome
         peak_mib=max(now.peak_mib for now in used),
         start_cpu_s=sum(begin.cpu_s for begin in starts),
         shape={
-            "gpus": shape.gpus, "node_windows": int(windows), "window_s": run.window_s, "lateness_s": run.lateness_s,
-            "pods": shape.pods, "workers": run.workers, "usage_rows": int(rows), "cores": os.cpu_count(),
+            "gpus": shape.gpus, "node_windows": done["windows"], "window_s": run.window_s, "lateness_s": run.lateness_s,
+            "pods": shape.pods, "workers": run.workers, "usage_rows": done["rows"], "cores": os.cpu_count(),
         },
     )  # fmt: skip

@@ -13,7 +13,7 @@ from infra.broker.child import end, spawn
 from infra.broker.install import ensure_jars, java_library
 from infra.demo.services import log_tail
 
-_LIMIT_S = 240.0
+_LIMIT_S = 600.0
 _HERE = Path(__file__).parent
 FAUST_EVENT, FLINK = "faust_event", "flink"
 MODULES = {FAUST_EVENT: "faust_event", "quixstreams": "quix", "bytewax": "waxed", FLINK: "flink"}

@@ -25,9 +25,10 @@ def test_outcome_survives_the_line_that_a_program_prints() -> None:
 
 def test_page_shows_programs_and_sweeps() -> None:
     """A program without a ratio has an empty cell, and a sweep stands under its own heading."""
-    sweep = CORE.row() | {"varies": "window_s", "window_s": 300, "node_windows": 7}
+    sweep = CORE.row() | {"varies": "window_s", "window_s": 300, "node_windows": 7, "cores": 2, "load_1m": 3.5}
     text = page([CORE.row(FAUST), FAUST.row()], [sweep])
     assert "| core | 8,000,000 | 0.125 | 300 | 1,600.0 | 2,000 | 8,000,000 |" in text
     assert "| faust_event | 5,000 | 200.000 | 60 |  | 8 | 1,000 |" in table([FAUST.row()])
     assert text.index("## Length of the window") < text.index("| 300 | 0.125 |")
     assert "## Workers" not in text
+    assert "2 cores whose load was 0.0 to 3.5" in text

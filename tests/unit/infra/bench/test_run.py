@@ -65,10 +65,19 @@ def test_program_that_fails_costs_its_row_and_is_told(bench: run.Bench, monkeypa
     assert bench.failures == ["bytewax: no outcome"]
 
 
+def test_run_of_two_sweeps_stands_in_both_tables(bench: run.Bench) -> None:
+    """A run that is the middle of two sweeps is measured once and shown twice."""
+    bench = run.Bench(FULL, PLACES)
+    names = [row["varies"] for row in bench.sweeps()]
+    assert (names.count("window_s"), names.count("lateness_s")) == (3, 3)
+    assert (names.count("workers"), names.count("pods")) == (2, 4)
+
+
 def test_full_plan_covers_what_is_promised() -> None:
     """Fleets from 1,000 to 300,000 GPUs, one and two workers, each sweep; a small machine leaves out the large."""
     assert (FULL.fleets[0].gpus, FULL.fleets[-1].gpus) == (1_000, 300_000)
-    assert {sweep.varies for sweep in FULL.sweeps} == {"workers", "window_s", "lateness_s", "pods"}
-    assert {one.workers for sweep in FULL.sweeps for one in sweep.runs} == {1, 2}
+    varied = [varied for sweep in FULL.sweeps for varied in sweep.runs]
+    assert {name for each in varied for name in each.sweeps} == {"workers", "window_s", "lateness_s", "pods"}
+    assert {each.run.workers for each in varied} == {1, 2}
     assert all(shape.windows_in_all(60, 10) >= shape.nodes for shape in FULL.fleets)
     assert all(shape.gpus <= 20_000 for shape in smaller(FULL, 20_000).fleets)

@@ -3,7 +3,8 @@
 import pytest
 
 from infra.bench.errors import BenchError
-from infra.bench.seen import Row, latencies_s, summary
+from infra.bench.seen import Row, latencies_s, summary, whole_windows
+from infra.bench.shape import SECOND_US, START_US, FleetShape
 from infra.bench.steady import Appended
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 
@@ -46,3 +47,10 @@ def test_steps_of_a_latency_add_up() -> None:
         "published_to_inserted_s": [0.298],
         "inserted_to_seen_s": [0.302],
     }
+
+
+@pytest.mark.parametrize(("begins_s", "whole"), [(0, 3), (1, 2), (59, 2)])
+def test_only_windows_within_a_steady_fleet_must_be_there(begins_s: int, whole: int) -> None:
+    """A fleet that begins in the middle of a window has one whole window less, wherever it begins."""
+    shape = FleetShape(nodes=1, windows=3, flush_s=5, reading_s=5, start_us=START_US + begins_s * SECOND_US)
+    assert whole_windows(shape) == whole
