@@ -10,20 +10,14 @@ from dataclasses import dataclass
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from schemas.usage import KEY_COLUMNS
 from stream_jobs.core.settings import MeterSettings
+from tests.chaos.check_revisions import MEASURES, Measures, States, Window, compare_differences, compare_revisions
 from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, content_of
 from tests.integration.harness import metered
 from tests.property.oracle import rows_of
 from tests.property.oracle_late import revisions_of
 from tests.property.oracle_log import NodeWalk, clock_points, parse, read_from
 
-MEASURES = (
-    "held_us", "observed_us", "used_us", "charged_us", "energy_mj", "resident_us", "memory_byte_ms", "hot_idle_us",
-)  # fmt: skip
 _SHOWN = 5
-Measures = dict[Key, tuple[int, ...]]
-Window = tuple[str, str, int]
-States = list[tuple[int, dict[Key, tuple[int, ...]], bool]]
-"""A window as of each minute that shows it something late, the first result first; as `revisions_of` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +76,21 @@ def undisturbed(logs: Logs, settings: MeterSettings) -> dict[Key, Row]:
         for table in metered(log, partition, settings)
         for row in table.to_pylist()
     }
+
+
+def differences(
+    expected: Expected, copies: dict[Key, list[Copy]], ledger: dict[Key, Row], records: list[ProgressRecord]
+) -> list[str]:
+    """All that copies, ledger and progress records have to answer for."""
+    firsts = {key: seen[0].row for key, seen in copies.items()}
+    return [
+        *compare_published(expected, copies),
+        *compare_revisions("gpu-usage", expected.states, firsts),
+        *compare_ledger(expected, ledger, copies),
+        *compare_differences(ledger),
+        *compare_sums(ledger),
+        *compare_progress(expected, copies, records),
+    ]
 
 
 def compare_published(expected: Expected, copies: dict[Key, list[Copy]]) -> list[str]:
