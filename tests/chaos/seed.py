@@ -1,6 +1,7 @@
 """Runs one seed: fresh topics, processes, messages and faults; then waits until all is done, and checks."""
 
 import shutil
+import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -123,6 +124,8 @@ def _wait_for_rows(site: Site, usage: UsageLog, expected: checker.Expected) -> l
 
 
 def _end_workers(site: Site) -> list[str]:
+    for worker in site.workers:
+        worker.hold(signal.SIGTERM)
     codes = {worker.name: worker.end() for worker in site.workers}
     return [f"{name} ended with {code} on SIGTERM" for name, code in codes.items() if code not in (0, EXIT_OUTSIDE)]
 
