@@ -1,7 +1,6 @@
 """Runs one seed: fresh topics, processes, messages and faults; then waits until all is done, and checks."""
 
 import shutil
-import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ from tests.chaos.story import lost_numbers, story_of
 
 EDGE_CLUSTER = "edge"
 _PATIENCE_S = 120.0
+_QUIET_S = 60.0
+"""Longer than it takes a worker to find that it reads nothing, to end, to start and to catch up."""
 _STEP_S = 0.05
 _COLUMNS = [*(column.name for column in ALL_COLUMNS), "out_offset"]
 
@@ -31,6 +32,7 @@ class Result:
     """What a seed gave."""
 
     seed: int
+    break_name: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     windows: int = 0
     windows_again: int = 0
@@ -52,7 +54,7 @@ class Result:
         """One line for people."""
         faults = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
         return (
-            f"seed {self.seed}: differences {len(self.differences)}, "
+            f"seed {self.seed}{self.break_name and f' with {self.break_name}'}: differences {len(self.differences)}, "
             f"windows {self.windows} (again {self.windows_again}), revisions {self.revisions}, "
             f"rows {self.rows} (copies {self.copies}), restarts {self.restarts}, crashes {len(self.crashes)}, "
             f"{self.seconds:.0f} s, faults {self.faults.total()}: {faults}"
@@ -67,7 +69,7 @@ def run_seed(seed: int, cluster: Cluster, folder: Path, break_name: str = "") ->
     settings = MeterSettings(
         window_us=plan.window_s * 1_000_000, lateness_us=plan.lateness_s * 1_000_000, simulated_time=True
     )
-    result = Result(seed)
+    result = Result(seed, break_name)
     cluster.fresh_topics()
     with Site(plan, cluster.bootstrap, folder, break_name) as site:
         result.faults = _disturb(plan, site, cluster)
@@ -114,18 +116,21 @@ def _disturb(plan: Plan, site: Site, cluster: Cluster) -> Counter[str]:
 def _wait_for_rows(site: Site, usage: UsageLog, expected: checker.Expected) -> list[str]:
     """Returns when every expected row is published, or why that does not come."""
     deadline = time.monotonic() + _PATIENCE_S
+    places, quiet_since_s = dict(usage.next_offsets), time.monotonic()
     while not usage.copies.keys() >= expected.keys:
         usage.read(0.1)
         site.tend()
-        if site.defects() or time.monotonic() > deadline:
+        if usage.next_offsets != places:
+            places, quiet_since_s = dict(usage.next_offsets), time.monotonic()
+        if site.defects() or time.monotonic() > min(deadline, quiet_since_s + _QUIET_S):
             tails = "".join(f"\n--- {worker.log}\n{worker.tail()}" for worker in site.workers)
-            return [f"not all rows came, waited until {_PATIENCE_S:.0f} s or a defect{tails}"]
+            return [f"not all rows came; nothing more came for a while, or there is a defect{tails}"]
     return []
 
 
 def _end_workers(site: Site) -> list[str]:
     for worker in site.workers:
-        worker.hold(signal.SIGTERM)
+        worker.tell_end()
     codes = {worker.name: worker.end() for worker in site.workers}
     return [f"{name} ended with {code} on SIGTERM" for name, code in codes.items() if code not in (0, EXIT_OUTSIDE)]
 

@@ -35,6 +35,7 @@ class Slot:
     _again_at_s: float = 0.0
     _end_by_s: float = 0.0
     _waits: bool = False
+    _told_end: bool = False
 
     @property
     def log(self) -> Path:
@@ -89,14 +90,19 @@ class Slot:
             self.restarts += 1
             self.start()
 
-    def end(self, patience_s: float = 20.0) -> int:
-        """SIGCONT and SIGTERM; the exit code, -9 where it had to be killed."""
+    def tell_end(self) -> None:
+        """SIGCONT and SIGTERM, once: Python programs take a second one for impatience."""
         self.held = True
+        if not self._told_end:
+            self._told_end = True
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+
+    def end(self, patience_s: float = 20.0) -> int:
+        """Tells it to end and waits; the exit code, -9 where it had to be killed."""
+        self.tell_end()
         if self.process is None:
             return 0
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
