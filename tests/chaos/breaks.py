@@ -129,8 +129,8 @@ def _idle_by_wall_clock() -> None:
         heard_s[self.name, headers.node] = time.monotonic()
         return took_reading(self, headers, offset, columns)
 
-    def take_clock(self: cluster.ClusterState, topic: str, now_us: int, offset: int) -> bool:
-        moved = took_clock(self, topic, now_us, offset)
+    def take_clock(self: cluster.ClusterState, topic: str, now_us: int, offset: int, *more: bool) -> bool:
+        moved = took_clock(self, topic, now_us, offset, *more)
         for known in self.nodes.values() if moved and topic == GPU_SAMPLES else ():
             if known.started and time.monotonic() - heard_s[self.name, known.node] > _SILENT_S:
                 known.advance(now_us, offset, self.settings)

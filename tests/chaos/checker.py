@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from schemas.usage import KEY_COLUMNS
 from stream_jobs.core.settings import MeterSettings
+from tests.chaos.check_carry import compare_carry
 from tests.chaos.check_revisions import MEASURES, Measures, States, Window, compare_differences, compare_revisions
 from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, content_of
 from tests.integration.harness import metered
@@ -133,7 +134,7 @@ def compare_sums(ledger: dict[Key, Row]) -> list[str]:
 
 
 def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records: list[ProgressRecord]) -> list[str]:
-    """Progress records that stand beyond what they still need, or call closed what was not published before."""
+    """Progress records beyond what they still need, with another carry, or calling closed what was not published."""
     published: dict[Window, set[int]] = defaultdict(set)
     revised: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
     for (cluster, node, _, _, window, minute), seen in copies.items():
@@ -142,7 +143,11 @@ def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records:
             revised[cluster, node].append((minute, window, first_ms))
         else:
             published[cluster, node, window].add(first_ms)
-    found, parsed, walks = [], {p: parse(log) for p, log in expected.logs.items()}, {}
+    parsed: dict[int, dict] = {p: parse(log) for p, log in expected.logs.items()}
+    found, walks = [], dict[tuple[str, str], _Needs]()
+    for partition, topics in parsed.items():
+        own = [record for record in records if record.partition == partition]
+        found += compare_carry(topics[GPU_SAMPLES], own, expected.settings)
     wanted = expected.windows
     for record in records:
         topics = parsed[record.partition]

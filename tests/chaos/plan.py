@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 BROKERS = 3
-PRODUCE_S = 13.0
-_FIRST_FAULT_S, _LAST_FAULT_S = 2.0, 13.0
+PRODUCE_S = 16.0
+_FIRST_FAULT_S, _LAST_FAULT_S = 0.5, 14.0
 
 KINDS = {
-    "worker kill": (4, 0.2, 5.0),
-    "worker pause": (3, 1.0, 10.0),
+    "worker kill": (5, 0.2, 3.0),
+    "worker pause": (4, 1.0, 11.0),
     "worker end": (1, 0.1, 2.0),
     "sink kill": (2, 0.1, 3.0),
     "sink pause": (1, 0.5, 4.0),

@@ -4,6 +4,7 @@ A process that ends by itself with 3 (the outside was away) is as it should be; 
 one that ends with anything else has found a defect, and so has the seed.
 """
 
+import resource
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ from tests.chaos.plan import Plan
 from tests.chaos.slot import Slot
 
 EXIT_OUTSIDE = 3
+_READY_S = 30.0
 _SETTLE_S = 4.0
 """Time for agents to deliver what their spools hold, and then for the clock to close their last windows."""
 _FLUSH_S = 45.0
@@ -50,7 +52,8 @@ class Site:
         self.sink = self._slot("sink", [*sink, "--flush-s", "0.05"])
         producer = ["-m", "tests.chaos.producer", bootstrap, str(plan.seed), str(folder / "sent")]
         self.producer = self._slot("producer", producer, endless=False)
-        self.edge = _Edge(self) if plan.edge else None
+        self._with_edge = plan.edge
+        self.edge: _Edge | None = None
 
     def edge_slot(self, name: str, *arguments: str) -> Slot:
         """A process of the edge."""
@@ -75,7 +78,17 @@ class Site:
         return [slot for slots in self.targets.values() for slot in slots]
 
     def __enter__(self) -> "Site":
-        for slot in self.slots:
+        for slot in [*self.workers, self.sink]:
+            slot.start()
+        # Messages and faults begin when all work, so that faults meet work.
+        until_s = time.monotonic() + _READY_S
+        while not all('"partition opened"' in worker.log.read_text() for worker in self.workers):
+            if time.monotonic() > until_s:
+                break
+            self.wait(0.2)
+        if self._with_edge:
+            self.edge = _Edge(self)
+        for slot in [self.producer, *(self.edge.slots if self.edge else [])]:
             slot.start()
         return self
 
@@ -102,6 +115,7 @@ class Site:
         """Everything runs again."""
         for slot in self.slots:
             slot.signal(signal.SIGCONT)
+            slot.limit_files(resource.RLIM_INFINITY)
             if slot.held and not slot.done:
                 slot.start()
 
@@ -144,6 +158,11 @@ class _Edge:
         ]
         self._world = threading.Thread(target=self._go_on, name="world", daemon=True)
         self._world.start()
+
+    @property
+    def slots(self) -> list[Slot]:
+        """Agents and watcher."""
+        return [*self.agents, self.watcher]
 
     def _go_on(self) -> None:
         while not self._over.wait(_WORLD_STEP_S):

@@ -158,6 +158,11 @@ def _look_before_publishing(run: _Run) -> None:
     run.progress.append(ProgressRecord(last.partition, 0, last.offset, last.offsets, last.carry))
 
 
+def _carry_another_watermark(run: _Run) -> None:
+    carried = (node for r in run.progress for c in r.carry.clusters for node in c.nodes if node.watermark_us)
+    next(carried).watermark_us = 1
+
+
 FAULTS: dict[str, Callable[[_Run], None]] = {
     "gpu-usage lacks": _lose_a_row,
     "the ledger lacks": _lose_a_row_in_the_ledger,
@@ -176,6 +181,7 @@ FAULTS: dict[str, Callable[[_Run], None]] = {
     "other differences than the oracle": _lose_a_difference,
     "differences of": _lose_a_difference,
     "came after it": _look_before_publishing,
+    "does not carry": _carry_another_watermark,
 }
 
 
