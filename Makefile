@@ -11,10 +11,11 @@ DEMO ?=
 SEEDS ?= 10
 SEED ?=
 BREAK ?=
+LANES ?= 2
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos bench bench-quick bench-latency bench-collector clean
+.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos chaos-breaks bench bench-quick bench-latency bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -59,8 +60,11 @@ test-all: test test-pythons ## all of it
 demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for options
 	$(BIN)/gpumeter demo $(DEMO)
 
-chaos: $(STAMP) ## kills, cuts and pauses on real Kafka, checked against the oracle; SEEDS=100, SEED=7, BREAK=name
-	$(BIN)/python -m tests.chaos.run --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
+chaos: $(STAMP) ## kills, cuts and pauses on real Kafka, checked against the oracle; SEEDS=100, SEED=7, BREAK=name, LANES=1
+	$(BIN)/python -m tests.chaos.run --seeds $(SEEDS) --lanes $(LANES) $(if $(SEED),--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
+
+chaos-breaks: $(STAMP) ## every line of tests/chaos/breaks.py broken once; the harness must catch each
+	$(BIN)/python -m tests.chaos.run --breaks --lanes $(LANES)
 
 bench: $(STAMP) $(BENCH_STAMP) ## the meter and its peers over a fleet's log on real Kafka (up to 45 minutes)
 	$(BIN)/python -m infra.bench.run --peer-python $(BENCH_ENV)/bin/python

@@ -64,6 +64,9 @@ class TogetherAssignor(PartitionAssignor):
 
     name = RangePartitionAssignor.name
     version = RangePartitionAssignor.version
+    unassigned: frozenset[str] = frozenset()
+    """Topics that the assignment at hand leaves out, if it was made here: the brokers had not told their partitions."""
+    _left_out: frozenset[str] = frozenset()
 
     def metadata(self, topics: set[str]) -> Any:
         """What a member tells the group: its topics."""
@@ -71,10 +74,13 @@ class TogetherAssignor(PartitionAssignor):
 
     def assign(self, cluster: Any, member_metadata: Any) -> Any:
         """Partitions of each member."""
+        topics = {topic for metadata in member_metadata.values() for topic in metadata.subscription}
+        self._left_out = frozenset(topic for topic in topics if not cluster.partitions_for_topic(topic))
         return RangePartitionAssignor.assign(cluster, member_metadata)
 
     def on_assignment(self, assignment: Any) -> None:
-        """Nothing is kept from one assignment to the next."""
+        """Nothing is kept from one assignment to the next but what the one at hand lacks."""
+        self.unassigned, self._left_out = self._left_out, frozenset()
 
 
 class FaustShell:
@@ -124,6 +130,11 @@ class FaustShell:
         consumer = self.app.consumer._thread._consumer
         is_member = consumer is not None and consumer._coordinator.generation == self.generation
         return bool(is_member and self.app.consumer.flow_active and not self.app.rebalancing)
+
+    @property
+    def unassigned(self) -> frozenset[str]:
+        """Topics without which this worker, as the group's leader, has dealt out the partitions."""
+        return frozenset(self.app.assignor.unassigned)
 
     @property
     def reaches_group(self) -> bool:

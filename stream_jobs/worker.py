@@ -14,7 +14,7 @@ from schemas.names import GPU_SAMPLES
 
 from . import log
 from .clock import monotonic_s, wall_us
-from .errors import FencedError, exit_code
+from .errors import FencedError, Retry, exit_code
 from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from .intake import Intake
@@ -106,6 +106,8 @@ class Worker:
             self._drop(list(self._lanes.values()))
             self._watchdog.note_unsettled(step_s)
             return
+        if missing := self._shell.unassigned:
+            raise Retry(f"dealt out without {', '.join(sorted(missing))}, as no broker told its partitions: join anew")
         generation, changed = self._shell.generation, await self._rules.look()
         self._drop([lane for lane in self._lanes.values() if changed or lane.generation != generation])
         # Also one without a message: the worker is ready only when it knows where each of its partitions stands.

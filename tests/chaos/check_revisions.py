@@ -7,10 +7,14 @@ differences those to the minute before; all differences of a row add up to its n
 from collections import defaultdict
 from collections.abc import Mapping
 
-from tests.chaos.checker import MEASURES, Expected, Measures, Window
 from tests.chaos.read_back import Key, Row
+from tests.property.drive import MEASURES
 from tests.property.oracle_late import changes
 
+Measures = dict[Key, tuple[int, ...]]
+Window = tuple[str, str, int]
+States = list[tuple[int, Measures, bool]]
+"""A window as of each minute that shows it something late, the first result first; as `revisions_of` gives it."""
 DIFFERENCES = {"d_held_us": 0, "d_used_us": 2, "d_charged_us": 3, "d_energy_mj": 4, "d_memory_byte_ms": 6}
 """Column of a difference, and which of MEASURES it is of."""
 REASONS = {"late_reading", "late_snapshot", "late_pod_event"}
@@ -21,7 +25,7 @@ Revised = dict[int, dict[tuple[str, str], Row]]
 """Minute to (GPU, holder) to row."""
 
 
-def compare_revisions(where: str, expected: Expected, rows: Mapping[Key, Row]) -> list[str]:
+def compare_revisions(where: str, states: Mapping[Window, States], rows: Mapping[Key, Row]) -> list[str]:
     """Revisions that are missing, without a reason, or other than the oracle's."""
     revised: dict[Window, Revised] = defaultdict(lambda: defaultdict(dict))
     found = []
@@ -31,11 +35,11 @@ def compare_revisions(where: str, expected: Expected, rows: Mapping[Key, Row]) -
             if not REASONS & set(row["flags"]):
                 found.append(f"{where}: revision {minute} of {(node, gpu, holder, window)} names no reason")
     for place, minutes in revised.items():
-        known = {minute for minute, _, _ in expected.states.get(place, [])[1:]}
+        known = {minute for minute, _, _ in states.get(place, [])[1:]}
         found += [f"{where}: revision {m} of {place} without a late record" for m in sorted(minutes.keys() - known)]
-    for place, states in expected.states.items():
-        gaps = {minute: gap for minute, _, gap in states}
-        for minute, gpus, before, after in changes(states):
+    for place, seen in states.items():
+        gaps = {minute: gap for minute, _, gap in seen}
+        for minute, gpus, before, after in changes(seen):
             here = revised[place].get(minute, {})
             lost = gpus - {gpu for gpu, _ in here}
             found += [f"{where}: no revision {minute} of {place} for {gpu}" for gpu in sorted(lost)]

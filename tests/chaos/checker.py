@@ -10,20 +10,15 @@ from dataclasses import dataclass
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from schemas.usage import KEY_COLUMNS
 from stream_jobs.core.settings import MeterSettings
+from tests.chaos.check_carry import compare_carry
+from tests.chaos.check_revisions import MEASURES, Measures, States, Window, compare_differences, compare_revisions
 from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, content_of
 from tests.integration.harness import metered
 from tests.property.oracle import rows_of
 from tests.property.oracle_late import revisions_of
 from tests.property.oracle_log import NodeWalk, clock_points, parse, read_from
 
-MEASURES = (
-    "held_us", "observed_us", "used_us", "charged_us", "energy_mj", "resident_us", "memory_byte_ms", "hot_idle_us",
-)  # fmt: skip
 _SHOWN = 5
-Measures = dict[Key, tuple[int, ...]]
-Window = tuple[str, str, int]
-States = list[tuple[int, dict[Key, tuple[int, ...]], bool]]
-"""A window as of each minute that shows it something late, the first result first; as `revisions_of` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +79,21 @@ def undisturbed(logs: Logs, settings: MeterSettings) -> dict[Key, Row]:
     }
 
 
+def differences(
+    expected: Expected, copies: dict[Key, list[Copy]], ledger: dict[Key, Row], records: list[ProgressRecord]
+) -> list[str]:
+    """All that copies, ledger and progress records have to answer for."""
+    firsts = {key: seen[0].row for key, seen in copies.items()}
+    return [
+        *compare_published(expected, copies),
+        *compare_revisions("gpu-usage", expected.states, firsts),
+        *compare_ledger(expected, ledger, copies),
+        *compare_differences(ledger),
+        *compare_sums(ledger),
+        *compare_progress(expected, copies, records),
+    ]
+
+
 def compare_published(expected: Expected, copies: dict[Key, list[Copy]]) -> list[str]:
     """Rows that are missing, extra or other than the oracle's, and copies of one key that differ."""
     found = _keys("gpu-usage", expected.keys, set(copies))
@@ -124,7 +134,7 @@ def compare_sums(ledger: dict[Key, Row]) -> list[str]:
 
 
 def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records: list[ProgressRecord]) -> list[str]:
-    """Progress records that stand beyond what they still need, or call closed what was not published before."""
+    """Progress records beyond what they still need, with another carry, or calling closed what was not published."""
     published: dict[Window, set[int]] = defaultdict(set)
     revised: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
     for (cluster, node, _, _, window, minute), seen in copies.items():
@@ -133,7 +143,11 @@ def compare_progress(expected: Expected, copies: dict[Key, list[Copy]], records:
             revised[cluster, node].append((minute, window, first_ms))
         else:
             published[cluster, node, window].add(first_ms)
-    found, parsed, walks = [], {p: parse(log) for p, log in expected.logs.items()}, {}
+    parsed: dict[int, dict] = {p: parse(log) for p, log in expected.logs.items()}
+    found, walks = [], dict[tuple[str, str], _Needs]()
+    for partition, topics in parsed.items():
+        own = [record for record in records if record.partition == partition]
+        found += compare_carry(topics[GPU_SAMPLES], own, expected.settings)
     wanted = expected.windows
     for record in records:
         topics = parsed[record.partition]

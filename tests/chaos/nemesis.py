@@ -1,15 +1,19 @@
 """Carries out a plan's faults on a site and its cluster, in real time, one thread."""
 
 import os
+import resource
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from tests.chaos.cluster import Cluster
-from tests.chaos.plan import Fault
+from tests.chaos.plan import BROKERS, Fault
 from tests.chaos.site import Site, Slot
+
+_FULL_BYTES = 4096
+"""No file of a process whose disk is full grows beyond this."""
 
 
 class Nemesis:
@@ -45,22 +49,34 @@ class Nemesis:
         """What begins a fault and what ends it."""
         subject, verb = fault.kind.split()
         if subject == "net":
-            network = self._cluster.network
-            return partial(network, verb, fault.target), partial(network, "heal", fault.target)
+            hit = range(BROKERS) if verb == "away" else [fault.target]
+            return partial(self._network, "cut" if verb == "away" else verb, hit), partial(self._network, "heal", hit)
         if subject == "broker":
             return self._broker_actions(verb, fault.target)
-        slot: Slot = {"worker": self._site.workers, "sink": [self._site.sink], "producer": [self._site.producer]}[
-            subject
-        ][fault.target]
+        slot: Slot = self._site.targets[subject][fault.target]
         if verb == "pause":
             return partial(slot.signal, signal.SIGSTOP), partial(slot.signal, signal.SIGCONT)
+        if verb == "full":
+            return partial(slot.limit_files, _FULL_BYTES), partial(slot.limit_files, resource.RLIM_INFINITY)
         return partial(slot.hold, signal.SIGKILL if verb == "kill" else signal.SIGTERM), partial(_start, slot)
 
     def _broker_actions(self, verb: str, broker: int) -> tuple[Callable[[], None], Callable[[], None]]:
         kafka = self._cluster.kafka
         if verb == "kill":
             return partial(kafka.kill, broker), partial(kafka.launch, broker)
+        if verb == "restart":
+            return partial(self._signal, broker, signal.SIGTERM), partial(self._launch_again, broker)
         return partial(self._signal, broker, signal.SIGSTOP), partial(self._signal, broker, signal.SIGCONT)
+
+    def _network(self, command: str, brokers: Iterable[int]) -> None:
+        for broker in brokers:
+            self._cluster.network(command, broker)
+
+    def _launch_again(self, broker: int) -> None:
+        """Starts a broker that was told to end; one that has not is killed, as an impatient machine does."""
+        if self._cluster.kafka.pid(broker) is not None:
+            self._cluster.kafka.kill(broker)
+        self._cluster.kafka.launch(broker)
 
     def _signal(self, broker: int, number: int) -> None:
         pid = self._cluster.kafka.pid(broker)

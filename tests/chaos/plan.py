@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 BROKERS = 3
-PRODUCE_S = 13.0
-_FIRST_FAULT_S, _LAST_FAULT_S = 2.0, 13.0
+PRODUCE_S = 16.0
+_FIRST_FAULT_S, _LAST_FAULT_S = 0.5, 14.0
 
 KINDS = {
-    "worker kill": (4, 0.2, 5.0),
-    "worker pause": (3, 1.0, 10.0),
+    "worker kill": (5, 0.2, 3.0),
+    "worker pause": (4, 1.0, 11.0),
     "worker end": (1, 0.1, 2.0),
     "sink kill": (2, 0.1, 3.0),
     "sink pause": (1, 0.5, 4.0),
@@ -18,14 +18,26 @@ KINDS = {
     "producer pause": (1, 0.5, 3.0),
     "broker kill": (3, 0.3, 5.0),
     "broker pause": (2, 0.5, 6.0),
+    "broker restart": (1, 2.0, 5.0),
     "net cut": (2, 0.2, 4.0),
     "net stall": (1, 0.5, 5.0),
     "net drop": (2, 0.0, 0.0),
+    "net away": (1, 1.0, 4.0),
+    "agent kill": (4, 0.1, 2.0),
+    "agent pause": (2, 0.3, 2.0),
+    "agent full": (2, 1.0, 5.0),
+    "watcher kill": (3, 0.1, 3.0),
+    "watcher pause": (2, 0.5, 5.0),
 }
 """Kind of fault to its weight, and its shortest and longest time in seconds.
 
-A pause is SIGSTOP and SIGCONT; `net` is a broker's proxy: cut off, holding bytes back, or its connections closed once.
+A pause is SIGSTOP and SIGCONT; `net` is a broker's proxy: cut off, holding bytes back, its connections closed once, or
+all brokers cut off at once (away). An agent's disk is full where no file of its process may grow beyond 4 KiB.
 """
+EDGE_EVERY = 3
+"""Every so many seeds the real node agents and the real watcher run too."""
+_OF_EDGE = ("agent", "watcher")
+AGENTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +51,9 @@ class Fault:
 
     @property
     def subject(self) -> str:
-        """What it hits: `worker 1`, `broker 0`; a broker's network counts as the broker."""
+        """What it hits: `worker 1`, `broker 0`; a broker's network counts as the broker, a disk is one of its own."""
+        if self.kind == "agent full":
+            return f"disk {self.target}"
         return f"{self.kind.split()[0].replace('net', 'broker')} {self.target}"
 
     def __str__(self) -> str:
@@ -56,6 +70,7 @@ class Plan:
     nodes: int
     progress_s: float
     static: tuple[bool, ...]
+    edge: bool
     faults: tuple[Fault, ...]
 
 
@@ -70,23 +85,40 @@ def make_plan(seed: int) -> Plan:
         nodes=rng.choice([5, 6, 7]),
         progress_s=rng.choice([0.3, 1.0, 3.0]),
         static=static,
-        faults=tuple(_faults(rng, len(static))),
+        edge=seed % EDGE_EVERY == 0,
+        faults=tuple(_faults(rng, len(static), seed % EDGE_EVERY == 0)),
     )
 
 
-def _faults(rng: random.Random, workers: int) -> list[Fault]:
-    faults: list[Fault] = []
-    busy_until_s: dict[str, float] = {}
-    for at_s in sorted(rng.uniform(_FIRST_FAULT_S, _LAST_FAULT_S) for _ in range(rng.randrange(6, 12))):
-        kind = rng.choices(list(KINDS), [weight for weight, _, _ in KINDS.values()])[0]
+def _faults(rng: random.Random, workers: int, edge: bool) -> list[Fault]:
+    weights = {kind: w for kind, (w, _, _) in KINDS.items() if edge or not kind.startswith(_OF_EDGE)}
+    many = {"worker": workers, "broker": BROKERS, "net": BROKERS, "agent": AGENTS}
+    faults: list[Fault] = _outage(rng) if edge else []
+    busy = {fault.subject: (fault.at_s, fault.at_s + fault.for_s + 0.2) for fault in faults}
+    for at_s in sorted(rng.uniform(_FIRST_FAULT_S, _LAST_FAULT_S) for _ in range(rng.randrange(7, 13))):
+        kind = rng.choices(list(weights), list(weights.values()))[0]
         _, shortest_s, longest_s = KINDS[kind]
-        target = rng.randrange({"worker": workers, "broker": BROKERS, "net": BROKERS}.get(kind.split()[0], 1))
+        target = 0 if kind == "net away" else rng.randrange(many.get(kind.split()[0], 1))
         fault = Fault(at_s, rng.uniform(shortest_s, longest_s), kind, target)
-        # Mostly one broker at a time; now and then two, when nothing can be acknowledged for a while.
-        brokers = [s for name, s in busy_until_s.items() if name.startswith("broker")]
-        crowded = fault.subject.startswith("broker") and max(brokers, default=0.0) > at_s and rng.random() < 0.7
-        if busy_until_s.get(fault.subject, 0.0) > at_s or crowded:
+        of_brokers = fault.subject.startswith("broker")
+        begin_s, end_s = busy.get(fault.subject, (0.0, 0.0))
+        if begin_s < at_s + fault.for_s + 0.2 and at_s < end_s:
             continue
-        busy_until_s[fault.subject] = at_s + fault.for_s + 0.2
+        # Mostly one broker at a time; now and then two, when nothing can be acknowledged for a while.
+        brokers = [end for name, (_, end) in busy.items() if name.startswith("broker")]
+        if of_brokers and max(brokers, default=0.0) > at_s and (kind == "net away" or rng.random() < 0.7):
+            continue
+        for name in [f"broker {n}" for n in range(BROKERS)] if kind == "net away" else [fault.subject]:
+            busy[name] = (at_s, at_s + fault.for_s + 0.2)
         faults.append(fault)
-    return faults
+    return sorted(faults, key=lambda fault: fault.at_s)
+
+
+def _outage(rng: random.Random) -> list[Fault]:
+    """All brokers out of reach while one agent's disk is full, and the other agent is killed over its spool."""
+    at_s, target = rng.uniform(3.0, 8.0), rng.randrange(AGENTS)
+    return [
+        Fault(at_s, rng.uniform(2.5, 4.0), "net away", 0),
+        Fault(at_s + 0.5, rng.uniform(1.0, 4.0), "agent full", target),
+        Fault(at_s + 1.0, rng.uniform(0.1, 0.5), "agent kill", 1 - target),
+    ]

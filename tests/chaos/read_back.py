@@ -102,6 +102,12 @@ def progress_records(bootstrap: str, group: str) -> list[ProgressRecord]:
     return joined(read_all(bootstrap, [METER_PROGRESS]), group)
 
 
+def newest_progress(bootstrap: str, place: TopicPartition) -> ProgressRecord:
+    """The last whole progress record of a partition, of the group that wrote last."""
+    messages = [m for m in read_all(bootstrap, [place.topic]) if m.partition() == place.partition]
+    return joined(messages, (messages[-1].key() or b"").decode().split("/")[0])[-1]
+
+
 def joined(messages: Sequence[Message], group: str) -> list[ProgressRecord]:
     """The progress records of a group; one whose writer ended between its chunks is none."""
     found, parts = [], dict[tuple[str, ...], list[bytes]]()

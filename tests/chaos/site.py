@@ -1,115 +1,29 @@
-"""The processes of one seed: workers, sink and producer, each kept running unless the nemesis holds it down.
+"""The processes of one seed: workers, sink and producer, and with an edge two node agents and the watcher.
 
-A process that ends by itself with 3 (the outside was away) is started again, as Kubernetes would; one that ends with
-anything else has found a defect, and so has the seed. Ended by process id only.
+A process that ends by itself with 3 (the outside was away) is as it should be; a crash is told apart from a difference;
+one that ends with anything else has found a defect, and so has the seed.
 """
 
+import resource
+import shutil
 import signal
-import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.broker.child import spawn
+from infra.sim.kube_api import KubeApi
+from tests.chaos import edge
 from tests.chaos.plan import Plan
+from tests.chaos.slot import Slot
 
-_AGAIN_S = 0.5
-_GRACE_S = 15.0
 EXIT_OUTSIDE = 3
-
-
-@dataclass(slots=True)
-class Slot:
-    """A process that is started again; `held` while the nemesis wants it down."""
-
-    name: str
-    argv: Callable[[], Sequence[str]]
-    folder: Path
-    endless: bool = True
-    lives: int = 0
-    held: bool = False
-    restarts: int = 0
-    done: bool = False
-    process: subprocess.Popen[bytes] | None = None
-    codes: list[int] = field(default_factory=list)
-    """How lives ended that nobody ended."""
-    _again_at_s: float = 0.0
-    _end_by_s: float = 0.0
-    _waits: bool = False
-
-    @property
-    def log(self) -> Path:
-        """Output of the life at hand."""
-        return self.folder / f"{self.name}-{self.lives}.log"
-
-    def start(self) -> None:
-        """A new life, as soon as the last one has ended."""
-        self.held = False
-        if self.process is not None and self.process.poll() is None:
-            self._waits = True
-            return
-        self._waits, self._again_at_s, self._end_by_s = False, 0.0, 0.0
-        self.lives += 1
-        self.process = spawn(list(self.argv()), log=self.log)
-
-    def hold(self, number: int) -> None:
-        """Ends the life by a signal, until `start`; one that does not end within the grace is killed."""
-        self.held = True
-        self._end_by_s = time.monotonic() + _GRACE_S
-        self.signal(number)
-
-    def signal(self, number: int) -> None:
-        """Sends a signal if it lives."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(number)
-
-    def tend(self) -> None:
-        """Starts it again where it ended by itself, or was ended and shall run again."""
-        if self.done or self.process is None:
-            return
-        code = self.process.poll()
-        if code is None:
-            if self._end_by_s and time.monotonic() > self._end_by_s:
-                self.process.kill()
-        elif self.held:
-            return
-        elif self._waits:
-            self.start()
-        elif code == 0 and not self.endless:
-            self.done = True
-        elif not self._again_at_s:
-            self.codes.append(code)
-            self._again_at_s = time.monotonic() + _AGAIN_S
-        elif time.monotonic() >= self._again_at_s:
-            self.restarts += 1
-            self.start()
-
-    def end(self, patience_s: float = 20.0) -> int:
-        """SIGCONT and SIGTERM; the exit code, -9 where it had to be killed."""
-        self.held = True
-        if self.process is None:
-            return 0
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return -signal.SIGKILL
-
-    def kill(self) -> None:
-        """Kill -9, for good."""
-        self.held = True
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def tail(self) -> str:
-        """End of its newest log."""
-        return self.log.read_text(errors="replace")[-2500:] if self.lives else ""
+_READY_S = 30.0
+_SETTLE_S = 4.0
+"""Time for agents to deliver what their spools hold, and then for the clock to close their last windows."""
+_FLUSH_S = 45.0
+_WORLD_STEP_S = 0.02
 
 
 class Site:
@@ -118,6 +32,7 @@ class Site:
     def __init__(self, plan: Plan, bootstrap: str, folder: Path, break_name: str = "") -> None:
         self.group = f"chaos-{plan.seed}-{time.monotonic_ns()}"
         self.ledger = folder / "ledger"
+        self._bootstrap, self._folder = bootstrap, folder
         program = ["-m", "tests.chaos.breaks", break_name] if break_name else ["-m", "infra.cli.main"]
         environment = {
             "GPUMETER_BOOTSTRAP_SERVERS": bootstrap,
@@ -132,20 +47,48 @@ class Site:
         self.workers = []
         for number, static in enumerate(plan.static):
             own = environment | ({"GPUMETER_WORKER_INSTANCE": f"slot-{number}"} if static else {})
-            argv = ["/usr/bin/env", *(f"{k}={v}" for k, v in own.items()), sys.executable, *program, "worker"]
-            self.workers.append(Slot(f"worker-{number}", lambda argv=argv: argv, folder))
-        sink = [sys.executable, "-m", "infra.cli.main", "sink", "--bootstrap-servers", bootstrap]
-        self.sink = Slot("sink", lambda: [*sink, "--directory", str(self.ledger), "--flush-s", "0.05"], folder)
-        producer = [sys.executable, "-m", "tests.chaos.producer", bootstrap, str(plan.seed), str(folder / "sent")]
-        self.producer = Slot("producer", lambda: producer, folder, endless=False)
+            self.workers.append(self._slot(f"worker-{number}", [*program, "worker"], own))
+        sink = ["-m", "infra.cli.main", "sink", "--bootstrap-servers", bootstrap, "--directory", str(self.ledger)]
+        self.sink = self._slot("sink", [*sink, "--flush-s", "0.05"])
+        producer = ["-m", "tests.chaos.producer", bootstrap, str(plan.seed), str(folder / "sent")]
+        self.producer = self._slot("producer", producer, endless=False)
+        self._with_edge = plan.edge
+        self.edge: _Edge | None = None
+
+    def edge_slot(self, name: str, *arguments: str) -> Slot:
+        """A process of the edge."""
+        kind, *rest = arguments
+        return self._slot(name, ["-m", "tests.chaos.edge", kind, self._bootstrap, *rest])
+
+    def _slot(self, name: str, program: list[str], own: dict[str, str] | None = None, *, endless: bool = True) -> Slot:
+        # A crash of a C library shall leave a stack.
+        environment = {"PYTHONFAULTHANDLER": "1", **(own or {})}
+        argv = ["/usr/bin/env", *(f"{k}={v}" for k, v in environment.items()), sys.executable, *program]
+        return Slot(name, lambda: argv, self._folder, endless=endless)
+
+    @property
+    def targets(self) -> dict[str, list[Slot]]:
+        """What faults may hit, by kind."""
+        found = {"worker": self.workers, "sink": [self.sink], "producer": [self.producer]}
+        return found | ({"agent": self.edge.agents, "watcher": [self.edge.watcher]} if self.edge else {})
 
     @property
     def slots(self) -> list[Slot]:
         """All of them."""
-        return [*self.workers, self.sink, self.producer]
+        return [slot for slots in self.targets.values() for slot in slots]
 
     def __enter__(self) -> "Site":
-        for slot in self.slots:
+        for slot in [*self.workers, self.sink]:
+            slot.start()
+        # Messages and faults begin when all work, so that faults meet work.
+        until_s = time.monotonic() + _READY_S
+        while not all('"partition opened"' in worker.log.read_text() for worker in self.workers):
+            if time.monotonic() > until_s:
+                break
+            self.wait(0.2)
+        if self._with_edge:
+            self.edge = _Edge(self)
+        for slot in [self.producer, *(self.edge.slots if self.edge else [])]:
             slot.start()
         return self
 
@@ -153,24 +96,81 @@ class Site:
         for slot in self.slots:
             slot.signal(signal.SIGCONT)
             slot.kill()
+        if self.edge:
+            self.edge.close()
 
     def tend(self) -> None:
         """Starts again what ended by itself."""
         for slot in self.slots:
             slot.tend()
 
+    def wait(self, seconds: float) -> None:
+        """Lets time pass."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            self.tend()
+            time.sleep(0.05)
+
     def heal(self) -> None:
         """Everything runs again."""
         for slot in self.slots:
             slot.signal(signal.SIGCONT)
-            if slot.held:
+            slot.limit_files(resource.RLIM_INFINITY)
+            if slot.held and not slot.done:
                 slot.start()
 
+    def end_edge(self) -> list[str]:
+        """Ends agents and watcher, if there are any, once all they know is out; what was wrong with their end."""
+        if self.edge is None:
+            return []
+        self.wait(_SETTLE_S)
+        codes = {agent.name: agent.end(_FLUSH_S) for agent in self.edge.agents}
+        self.wait(_SETTLE_S)
+        codes["watcher"] = self.edge.watcher.end(_FLUSH_S)
+        return [f"{name} ended with {code} on SIGTERM" for name, code in codes.items() if code]
+
     def defects(self) -> list[str]:
-        """Lives that ended by themselves and not because the outside was away."""
+        """Lives that ended by themselves, neither by a crash nor because the outside was away."""
         return [
             f"{slot.name} ended with {code}; {slot.folder}"
             for slot in self.slots
             for code in slot.codes
-            if code != EXIT_OUTSIDE
+            if code >= 0 and code != EXIT_OUTSIDE
         ]
+
+    def crashes(self) -> list[str]:
+        """Lives that ended by a signal that nobody sent, e.g. -11 for a segmentation fault in a C library."""
+        return [f"{slot.name} ended by signal {-code}" for slot in self.slots for code in slot.codes if code < 0]
+
+
+class _Edge:
+    """Two node agents, the watcher, and the API server that it watches, in a world that begins now."""
+
+    def __init__(self, site: Site) -> None:
+        # A unix socket's path must be short.
+        self._folder = Path(tempfile.mkdtemp(prefix="gpumeter-chaos-"))
+        self._api, self._over = KubeApi(edge.world()[0]), threading.Event()
+        self._origin_ns = time.monotonic_ns()
+        origin = str(self._origin_ns)
+        self.watcher = site.edge_slot("watcher", "watcher", origin, self._api.start())
+        self.agents = [
+            site.edge_slot(f"agent-{n}", "agent", origin, str(self._folder), name) for n, name in enumerate(edge.NODES)
+        ]
+        self._world = threading.Thread(target=self._go_on, name="world", daemon=True)
+        self._world.start()
+
+    @property
+    def slots(self) -> list[Slot]:
+        """Agents and watcher."""
+        return [*self.agents, self.watcher]
+
+    def _go_on(self) -> None:
+        while not self._over.wait(_WORLD_STEP_S):
+            self._api.advance(edge.world_us(self._origin_ns))
+
+    def close(self) -> None:
+        """Ends the world."""
+        self._over.set()
+        self._world.join()
+        self._api.stop()
+        shutil.rmtree(self._folder)

@@ -14,7 +14,6 @@ from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.progress import chunk_key, encode_body, split
 from tests.chaos import checker
-from tests.chaos.check_revisions import compare_differences, compare_revisions
 from tests.chaos.checker import Expected
 from tests.chaos.plan import PARTITIONS, make_plan
 from tests.chaos.read_back import Copy, Key, Logs, ProgressRecord, Row, joined
@@ -67,14 +66,7 @@ class _Run:
 
     def differences(self) -> list[str]:
         """All that the checker has to say."""
-        return [
-            *checker.compare_published(self.expected, self.copies),
-            *checker.compare_ledger(self.expected, self.ledger, self.copies),
-            *checker.compare_sums(self.ledger),
-            *checker.compare_progress(self.expected, self.copies, self.progress),
-            *compare_revisions("gpu-usage", self.expected, {key: seen[0].row for key, seen in self.copies.items()}),
-            *compare_differences(self.ledger),
-        ]
+        return checker.differences(self.expected, self.copies, self.ledger, self.progress)
 
 
 def test_faultless_run_has_no_differences() -> None:
@@ -166,6 +158,11 @@ def _look_before_publishing(run: _Run) -> None:
     run.progress.append(ProgressRecord(last.partition, 0, last.offset, last.offsets, last.carry))
 
 
+def _carry_another_watermark(run: _Run) -> None:
+    carried = (node for r in run.progress for c in r.carry.clusters for node in c.nodes if node.watermark_us)
+    next(carried).watermark_us = 1
+
+
 FAULTS: dict[str, Callable[[_Run], None]] = {
     "gpu-usage lacks": _lose_a_row,
     "the ledger lacks": _lose_a_row_in_the_ledger,
@@ -184,6 +181,7 @@ FAULTS: dict[str, Callable[[_Run], None]] = {
     "other differences than the oracle": _lose_a_difference,
     "differences of": _lose_a_difference,
     "came after it": _look_before_publishing,
+    "does not carry": _carry_another_watermark,
 }
 
 

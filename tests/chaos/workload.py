@@ -15,6 +15,16 @@ from tests.property.workload import SECOND, START, add_node
 
 CLUSTER = "c"
 MINUTES = 7
+_CLOCKS = (
+    (), (), (),
+    ((200, -40),),
+    ((150, 90),),
+    ((120, -75), (260, 0)),
+    ((0, 7_200), (300, 0)),
+    ((0, -7_200),),
+    ((180, -3_600), (300, 0)),
+)  # fmt: skip
+"""How nodes' wall clocks go wrong: from which second on by how many, up to hours ahead or behind."""
 RUN_ON_S = 700
 """Clock beyond the last reading: the wait for silent nodes and every gap of the clock."""
 
@@ -62,7 +72,7 @@ def messages(plan: Plan) -> list[Timed]:
     end_s = MINUTES * 60
     _clocks(rng, log, end_s + RUN_ON_S)
     for number in range(plan.nodes):
-        add_node(rng, log, number, end_s, late=True, reboots=True)
+        add_node(rng, log, number, end_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
     _garbage(rng, log, end_s)
     return sorted(log.messages, key=lambda m: m[:2])
 

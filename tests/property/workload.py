@@ -9,6 +9,7 @@ from schemas.gaps import Gap, encode_gap
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
+from schemas.samples import CLOCK_STEP
 from schemas.snapshots import DeviceSlots, Grant, ProcessIdentity, Snapshot, encode_snapshot
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, encode_reading
@@ -40,8 +41,8 @@ class Log:
         }
 
 
-def reading_payload(rng, t0, t1, gpus, pids, seq):
-    """A reading of some GPUs over one span, with any answers a driver may give."""
+def reading_payload(rng, t0, t1, gpus, pids, seq, flags=0):
+    """A reading of some GPUs over one span, with any answers a driver may give, and these flags among others."""
     device = {f.name: [] for f in DEVICE_SCHEMA}
     process = {f.name: [] for f in PROCESS_SCHEMA}
     for index, gpu in enumerate(gpus):
@@ -56,7 +57,7 @@ def reading_payload(rng, t0, t1, gpus, pids, seq):
             lists_status=rng.choice([0, 0, 0, 4]), memory_total_bytes=1 << 34, memory_used_bytes=1 << 30,
             energy_start_mj=energy, energy_end_mj=energy + rng.randrange(4_000_000),
             energy_status=rng.choice([0, 0, 0, 3]),
-            mig_mode=0, mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]),
+            mig_mode=0, mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]) | flags,
         )  # fmt: skip
         for name, value in values.items():
             device[name].append(value)
@@ -120,8 +121,11 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True, reb
     return log.records()
 
 
-def add_node(rng, log, number, end, late, reboots=False):
-    """Adds everything that a node's collector and the watcher send about it; with `reboots` it may boot anew."""
+def add_node(rng, log, number, end, late, reboots=False, steps=()):
+    """Adds everything that a node's collector and the watcher send about it; with `reboots` it may boot anew.
+
+    `steps`: from when its wall clock is wrong by how many seconds, a new epoch each.
+    """
     name, gpus = f"n{number}", [f"GPU-{number}{g}" for g in range(2)]
     offset_s = rng.choice([0, 0, 37])
     pods = [f"uid-{number}-{p}" for p in range(4)]
@@ -129,16 +133,20 @@ def add_node(rng, log, number, end, late, reboots=False):
     _pods(rng, log, name, pods, containers, end, late)
     silent = rng.choice([None, (rng.randrange(60, 200), rng.randrange(200, 420))])
     spool, boot, epoch, seq, mapping, last_map = late and rng.random() < 0.5, "boot-a", 1, 0, 0, -99
-    clock, t = offset_s, offset_s
+    clock, t, wrong, flags, steps = offset_s, offset_s, 0, 0, list(steps)
     grants = {}
     while t < end:
         step = rng.choice([5, 5, 5, 10])
         t0, t1 = START + clock * SECOND + rng.randrange(200_000) * 0, START + (clock + step) * SECOND
         t += step
+        if steps and t >= steps[0][0]:
+            wrong, flags = steps.pop(0)[1] * SECOND, CLOCK_STEP
+            epoch, seq, mapping, last_map = epoch + 1, 0, 0, -99
         if silent and silent[0] <= t < silent[1] and not spool:
             clock = t
             continue
         arrival = t1 if not (silent and silent[0] <= t < silent[1]) else START + silent[1] * SECOND
+        t0, t1 = t0 + wrong, t1 + wrong
         if rng.random() < 0.02:
             epoch, seq, mapping, last_map = epoch + 1, 0, 0, -99
             boot = f"boot-{epoch}" if reboots and rng.random() < 0.3 else boot
@@ -149,7 +157,8 @@ def add_node(rng, log, number, end, late, reboots=False):
         pids = [(10 + p, 1000 + p) for p in range(4)] + [(99, 5), (98, 6)]
         shown = gpus if rng.random() < 0.95 else gpus[:1]
         named = mapping if rng.random() < 0.97 else mapping + 7
-        payload = reading_payload(rng, t0, t1, shown, pids, named)
+        payload = reading_payload(rng, t0, t1, shown, pids, named, flags)
+        flags = 0
         headers = Headers(
             record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1
         )
