@@ -30,7 +30,7 @@ class Facts:
     readings: Sequence[AnyReading]
     listed: DeviceList | None
     snapshots: list[SeenSnapshot]
-    pods: Iterable[tuple[int, PodRecord]]
+    pods: list[PodRecord]
     records: Iterable[tuple[int, NodeRecord]]
     boots: list[str]
     gaps: Sequence[SeenGap]
@@ -41,13 +41,11 @@ def assemble(
 ) -> NodeWindow:
     """A node's window; devices that were last listed beyond the reach are no longer taken for there.
 
-    Of one pod's records, and of the node's, the one that the watcher saw last counts, whatever its place in the log.
+    Of the node's records the one that the watcher saw last counts, whatever its place in the log.
     """
     end_us = s.calendar.end_of(start_us)
     is_there = facts.listed is not None and start_us - facts.listed.read_us <= s.reach_us
     listed = facts.listed.devices if facts.listed and is_there else []
-    seen = sorted(((pod.seen_us, offset, pod) for offset, pod in facts.pods), key=lambda s: s[:2])
-    newest = {pod.uid: pod for _, _, pod in seen}
     records = [(record.seen_us, offset, record) for offset, record in facts.records]
     return NodeWindow(
         cluster=cluster,
@@ -59,13 +57,20 @@ def assemble(
         devices=together(listed, [devices_of(reading) for reading in facts.readings]),
         readings=facts.readings,
         snapshots=facts.snapshots,
-        pods=[newest[uid] for uid in sorted(newest)],
+        pods=facts.pods,
         node_record=max(records, key=lambda r: r[:2])[2] if records else None,
         boots=facts.boots,
         spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
         listing=facts.listed.offset if facts.listed else -1,
         listed_us=facts.listed.read_us if facts.listed else 0,
     )
+
+
+def newest_pods(pods: Iterable[tuple[int, PodRecord]]) -> list[PodRecord]:
+    """Of each pod the record that the watcher saw last, whatever its place in the log, by uid."""
+    seen = sorted(((pod.seen_us, offset, pod) for offset, pod in pods), key=lambda s: s[:2])
+    newest = {pod.uid: pod for _, _, pod in seen}
+    return [newest[uid] for uid in sorted(newest)]
 
 
 def touched(device: Columns) -> tuple[int, int]:

@@ -265,8 +265,10 @@ class ClusterState:
         if self.clocks[GPU_SAMPLES].now_us is None or clock_us is None:
             node.early.append((offset, start_us, end_us, clock_us))
             return True
+        if start_us >= node.cut_to_us:
+            return False
         fact = LateFact(offset, start_us, end_us, node.cut_to_us, clock_us)
-        if start_us >= node.cut_to_us or (clock_us != FOREVER_US and not fact.windows(0, self.settings)):
+        if clock_us != FOREVER_US and not fact.windows(0, self.settings):
             return False
         if offset >= self.known[GPU_SAMPLES]:
             node.history.add(GPU_SAMPLES, fact)

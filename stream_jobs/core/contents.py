@@ -69,7 +69,7 @@ def content_of(
     if isinstance(decoded, Arrived):
         _refuse_far_future(headers.record, decoded.newest_us, record.append_us, settings)
         is_ahead = not settings.simulated_time and decoded.newest_us - record.append_us > settings.ahead_us
-        return Content(record.offset, headers, arrived=decoded._replace(flags=CLOCK_AHEAD if is_ahead else 0))
+        return Content(record.offset, headers, decoded._replace(flags=CLOCK_AHEAD) if is_ahead else decoded)
     if decoded is not None:
         device = decoded[0]
         read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))

@@ -38,7 +38,7 @@ HOLDER_COLUMNS = (
 snapshots show a grant of it on any GPU at any time, its place in `flags`; `order` sorts holders by (GPU, id)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Laid:
     """A layout as matrices, whose rows are *_COLUMNS; `names` are the holders' in their `order`."""
 
@@ -49,6 +49,14 @@ class Laid:
     holders: Ints
     flags: list[frozenset[str]]
     names: pa.RecordBatch
+    _chosen: tuple[bytes, pa.RecordBatch] | None = None
+
+    def names_where(self, has_row: Any) -> pa.RecordBatch:
+        """Some of the names; remembered, since it is mostly the same holders that have rows."""
+        asked = has_row.tobytes()
+        if self._chosen is None or self._chosen[0] != asked:
+            self._chosen = (asked, self.names.filter(pa.array(has_row)))
+        return self._chosen[1]
 
 
 @dataclass(slots=True)

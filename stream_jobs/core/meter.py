@@ -67,7 +67,7 @@ class PartitionMeter:
         self._gone: set[tuple[str, str]] = set()
         self._checkpoints: list[Carry] = []
         self._checkpoint_us = -(1 << 62)
-        self._directories: dict[tuple[str, str], tuple[list[int], Directory]] = {}
+        self._directories: dict[tuple[str, str], Directory] = {}
         self._repairs: deque[Plan] = deque()
         if progress is not None:
             self._restore(progress)
@@ -267,11 +267,13 @@ class PartitionMeter:
 
     def _directory(self, window: NodeWindow) -> Directory:
         """The pods of a window's node, made anew only when they are others than at its last window."""
-        key, identity = (window.cluster, window.node), [id(pod) for pod in window.pods]
+        key = (window.cluster, window.node)
         known = self._directories.get(key)
-        if known is None or known[0] != identity:
-            known = self._directories[key] = (identity, Directory(window.pods))
-        return known[1]
+        if known is None or known.pods is not window.pods:
+            same = known is not None and list(map(id, known.pods)) == list(map(id, window.pods))
+            known = self._directories[key] = known if known and same else Directory(window.pods)
+            known.pods = window.pods
+        return known
 
     def _restore(self, progress: Progress) -> None:
         carry = decode_carry(progress.carry)

@@ -7,12 +7,13 @@ above a cut is not seen by that cut's window.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from schemas.names import GPU_SAMPLES
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 
-from .assemble import DeviceList, Facts, assemble
+from .assemble import DeviceList, Facts, assemble, newest_pods
 from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .held import HeldReading
@@ -53,6 +54,7 @@ class NodeState:
     snapshots: list[SeenSnapshot] = field(default_factory=list)
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
+    _pods_shown: tuple[tuple[int, int, int], list[PodRecord]] | None = None
     history: NodeHistory = field(default_factory=NodeHistory)
     early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
     """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
@@ -131,12 +133,21 @@ class NodeState:
             ],
             listed=listed[-1] if listed else None,
             snapshots=self.snapshots[first:last],
-            pods=[(offset, pod) for offset, pod in self.pods if floors[1] <= offset < cuts[2]],
+            pods=self._newest_pods(floors[1], cuts[2]),
             records=[(offset, record) for offset, record in self.records if floors[1] <= offset < cuts[2]],
             boots=self.boots,
             gaps=gaps,
         )
         return assemble(self.cluster, self.node, start_us, 0, cuts, facts, settings)
+
+    def _newest_pods(self, floor: int, cut: int) -> list[PodRecord]:
+        """The newest record of each pod between offsets; the same list as before while these are the same."""
+        first = bisect_left(self.pods, floor, key=itemgetter(0))
+        last = bisect_left(self.pods, cut, key=itemgetter(0))
+        at = (self.pods[first][0], self.pods[last - 1][0], last - first) if last > first else (0, 0, 0)
+        if self._pods_shown is None or self._pods_shown[0] != at:
+            self._pods_shown = (at, newest_pods(self.pods[first:last]))
+        return self._pods_shown[1]
 
     def is_absent(self, window: NodeWindow) -> bool:
         """Notes whether the node is gone by the end of a window; True where the window has no rows for that.

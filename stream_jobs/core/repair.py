@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.decode import Reading
 
-from .assemble import DeviceList, Facts, assemble, touched
+from .assemble import DeviceList, Facts, assemble, newest_pods, touched
 from .cluster import ClusterState
 from .contents import Content
 from .cuts import SequenceSet
@@ -191,7 +191,7 @@ class _Seen:
             readings=readings,
             listed=listed,
             snapshots=[c.snapshot for c in mappings if c.snapshot],
-            pods=[(c.offset, c.pod) for c in events if c.pod],
+            pods=newest_pods((c.offset, c.pod) for c in events if c.pod),
             records=[(c.offset, c.record) for c in events if c.record],
             boots=self._node.boots,
             gaps=gaps,
