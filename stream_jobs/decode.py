@@ -80,7 +80,19 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 DEVICE_SCHEMA = arrow_schema(DEVICE_COLUMNS)
 PROCESS_SCHEMA = arrow_schema(PROCESS_COLUMNS)
+Names = tuple[Sequence[str], Sequence[str]]
+"""Names of device and of process columns."""
+METER_COLUMNS: Names = (
+    (
+        "gpu_uuid", "gpu_model", "read_us", "span_start_us", "span_end_us", "sample_count", "sample_sum_points",
+        "samples_status", "processes_status", "lists_status", "energy_start_mj", "energy_end_mj", "energy_status",
+        "mig_mode", "mapping_seq", "flags",
+    ),
+    ("device_row", "pid", "start_ticks", "sm_util_points", "memory_used_bytes", "lists"),
+)  # fmt: skip
+"""Those that change a figure."""
 _STREAMS = (("device", StreamReader(DEVICE_SCHEMA)), ("process", StreamReader(PROCESS_SCHEMA)))
+_Tables = tuple[pa.Table, pa.Table]
 _Parts = dict[int, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]]
 """Batches of devices and of processes, by number of the payload."""
 
@@ -95,15 +107,15 @@ def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
 
 def decode_readings(payloads: Sequence[bytes]) -> list[tuple[Columns, Columns] | DecodeError]:
     """Columns of each payload, or what is wrong with it; one bad payload costs the others nothing."""
-    block, faults = decode_block(payloads)
+    block, faults = decode_block(payloads, (DEVICE_SCHEMA.names, PROCESS_SCHEMA.names))
     out: list[tuple[Columns, Columns] | DecodeError] = [faults.get(n, DecodeError("")) for n in range(len(payloads))]
     for at, number in enumerate(block.numbers):
         out[number] = block.message(at)
     return out
 
 
-def decode_block(payloads: Sequence[bytes]) -> tuple[Block, dict[int, DecodeError]]:
-    """The payloads that can be true as one block, and what is wrong with each of the others."""
+def decode_block(payloads: Sequence[bytes], names: Names = METER_COLUMNS) -> tuple[Block, dict[int, DecodeError]]:
+    """The payloads that can be true as one block of some columns, and what is wrong with each of the others."""
     faults: dict[int, DecodeError] = {}
     parts: _Parts = {}
     for number, payload in enumerate(payloads):
@@ -111,13 +123,16 @@ def decode_block(payloads: Sequence[bytes]) -> tuple[Block, dict[int, DecodeErro
             parts[number] = _read(payload)
         except DecodeError as error:
             faults[number] = error
-    faults |= _bad_cells(parts)
-    parts = {number: part for number, part in parts.items() if number not in faults}
-    block = _block(parts)
-    untrue = _untrue(block)
-    if untrue:
+    tables = _tables(parts)
+    if bad := _bad_cells(parts, tables):
+        faults |= bad
+        parts = {number: part for number, part in parts.items() if number not in bad}
+        tables = _tables(parts)
+    block = _block(parts, tables, names)
+    if untrue := _untrue(block):
         faults |= untrue
-        block = _block({number: part for number, part in parts.items() if number not in untrue})
+        parts = {number: part for number, part in parts.items() if number not in untrue}
+        block = _block(parts, _tables(parts), names)
     return without_mig_parents(block), faults
 
 
@@ -135,22 +150,22 @@ def _read(payload: bytes) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     return found[0], found[1]
 
 
-def _tables(parts: _Parts) -> tuple[pa.Table, pa.Table]:
+def _tables(parts: _Parts) -> _Tables:
     device = pa.Table.from_batches([b for batches, _ in parts.values() for b in batches], DEVICE_SCHEMA)
     process = pa.Table.from_batches([b for _, batches in parts.values() for b in batches], PROCESS_SCHEMA)
     return device, process
 
 
-def _bad_cells(parts: _Parts) -> dict[int, DecodeError]:
+def _bad_cells(parts: _Parts, tables: _Tables) -> dict[int, DecodeError]:
     """Errors of the messages with broken buffers, nulls or texts too long; one by one only if the whole has some."""
     try:
-        _check_cells(*_tables(parts))
+        _check_cells(*tables)
     except DecodeError as error:
         if len(parts) == 1:
             return dict.fromkeys(parts, error)
         found: dict[int, DecodeError] = {}
         for number, part in parts.items():
-            found |= _bad_cells({number: part})
+            found |= _bad_cells({number: part}, _tables({number: part}))
         return found
     return {}
 
@@ -164,22 +179,29 @@ def _check_cells(*tables: pa.Table) -> None:
         for field, column in zip(table.schema, table.columns, strict=True):
             if column.null_count:
                 raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
-            if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(column)).as_py() or 0) > MAX_TEXT:
+            if pa.types.is_string(field.type) and _is_too_long(column):
                 raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
 
 
-def _block(parts: _Parts) -> Block:
-    device_table, process_table = _tables(parts)
+def _is_too_long(column: pa.ChunkedArray) -> bool:
+    """Whether some text has more characters than it may; most have no more bytes."""
+    if (pc.max(pc.binary_length(column)).as_py() or 0) <= MAX_TEXT:
+        return False
+    return int(pc.max(pc.utf8_length(column)).as_py()) > MAX_TEXT
+
+
+def _block(parts: _Parts, tables: _Tables, names: Names) -> Block:
+    device_table, process_table = tables
     rows = [np.array([sum(b.num_rows for b in pair[i]) for pair in parts.values()], np.int64) for i in (0, 1)]
     words: dict[str, list[str]] = {}
     device: Columns = {}
-    for field in DEVICE_SCHEMA:
+    for field in map(DEVICE_SCHEMA.field, names[0]):
         if pa.types.is_string(field.type):
             device[field.name], words[field.name] = _coded(device_table.column(field.name))
         else:
             device[field.name] = device_table.column(field.name).to_numpy()
     _forget_reset_energy(device)
-    process: Columns = {name: process_table.column(name).to_numpy() for name in PROCESS_SCHEMA.names}
+    process: Columns = {name: process_table.column(name).to_numpy() for name in names[1]}
     return Block(list(parts), device, process, rows[0], rows[1], words)
 
 

@@ -168,17 +168,14 @@ def _measured(
     divided = divide_columns(
         length, np.where(observed, device["sample_count"], 0), device["sample_sum_points"], util, x0, x1, joule - lost
     )
-    memory, present = _memory(device, process, x0, x1)
     listed = device["lists_status"] == NVML_SUCCESS
-    bit = np.int64(1) << position
+    bits = np.bitwise_or.reduceat(np.where(listed, np.int64(1) << position, 0), first)
     k = util.shape[0]
     row = {
         "used_us": np.add.reduceat(divided.us[:k], first, axis=1),
         "variance_us2": np.add.reduceat(divided.variance_us2, first, axis=1),
         "energy_mj": np.add.reduceat(divided.energy_mj[:k], first, axis=1),
-        "memory_byte_ms": np.add.reduceat(memory[0], first, axis=1),
-        "memory_partial": np.add.reduceat(memory[1], first, axis=1),
-        "present": np.bitwise_or.reduceat(np.where(present, bit, 0), first, axis=1),
+        **_presence(process, listed, x0, x1, position, first, bits),
     }
     strip = {
         "observed_us": np.where(observed, size, 0),
@@ -189,15 +186,24 @@ def _measured(
         "unattributed_mj": divided.energy_mj[k],
     }
     columns = {name: np.add.reduceat(values, first) for name, values in strip.items()}
-    columns["listed"] = np.bitwise_or.reduceat(np.where(listed, bit, 0), first)
+    columns["listed"] = bits
     return _Part(row, {"idle_us": divided.us[k + 1], "idle_mj": divided.energy_mj[k + 1]}), columns
 
 
-def _memory(device: Columns, process: Columns, x0: Ints, x1: Ints) -> tuple[tuple[Ints, Ints], Any]:
-    """Bytes times milliseconds of each row in each piece, whether they are not known, and whether it was listed."""
-    time_ms = x1 // 1000 - x0 // 1000
-    listed = device["lists_status"] == NVML_SUCCESS
+def _presence(process: Columns, listed: Any, x0: Ints, x1: Ints, position: Ints, first: Ints, bits: Ints) -> Columns:
+    """Bytes times milliseconds of each row in each strip, in how many pieces unknown, and the pieces that list it."""
+    time_ms, memory = x1 // 1000 - x0 // 1000, process["memory_used_bytes"]
+    if memory.size and process["lists"].min() > 0 and memory.min() >= 0:
+        # As it mostly is: all processes were in a list wherever there was one.
+        sums = np.add.reduceat(memory * np.where(listed, time_ms, 0), first, axis=1)
+        return {
+            "memory_byte_ms": sums,
+            "memory_partial": np.zeros_like(sums),
+            "present": np.broadcast_to(bits, sums.shape),
+        }
     present = (process["lists"] > 0) & listed
-    memory = process["memory_used_bytes"]
-    unknown = (present & (memory < 0)).astype(np.int64)
-    return (np.where(present, np.maximum(memory, 0), 0) * time_ms, unknown), present
+    return {
+        "memory_byte_ms": np.add.reduceat(np.where(present, np.maximum(memory, 0), 0) * time_ms, first, axis=1),
+        "memory_partial": np.add.reduceat((present & (memory < 0)).astype(np.int64), first, axis=1),
+        "present": np.bitwise_or.reduceat(np.where(present, np.int64(1) << position, 0), first, axis=1),
+    }
