@@ -4,7 +4,7 @@ Made by looking at identities one by one, so it is kept with the node and used a
 (layouts.py). Tested in tests/property/test_meter.py against the oracle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,17 +85,11 @@ class Layout:
             self.holders[number] = (gpu, known._replace(flags=known.flags | holder.flags))
         return number
 
-    def join(self, gpu: Ints, snapshots: Sequence[SeenSnapshot | None], keys: Any, directory: Directory) -> Ints:
-        """Holder number of each process row: `keys` are (pid, start), `snapshots` what its reading names, if known."""
-        found = np.zeros(gpu.size, np.int64)
-        known: dict[Any, int] = {}
-        for i, (g, snapshot, pid, start) in enumerate(zip(gpu.tolist(), snapshots, *keys, strict=True)):
-            key = (g, id(snapshot), pid, start)
-            number = known.get(key)
-            if number is None:
-                number = known[key] = self.holder(g, _holder(snapshot, pid, start, directory))
-            found[i] = number
-        return found
+    def join(
+        self, gpu: int, snapshot: SeenSnapshot | None, keys: Iterable[tuple[int, int]], pods: Directory
+    ) -> list[int]:
+        """Holder numbers of processes (pid, start) on a GPU under the snapshot that their reading names, if known."""
+        return [self.holder(gpu, _holder(snapshot, pid, start, pods)) for pid, start in keys]
 
     def laid(self, window: NodeWindow) -> Laid:
         """The layout as matrices."""

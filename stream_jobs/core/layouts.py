@@ -5,7 +5,7 @@ and looking at each process and grant would cost more than all arithmetic. Law: 
 the same (tests/property/test_held.py, test_meter.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from .gather import Gathered
 from .grants import GrantLists
 from .held import DeviceFacts
 from .identity import Directory
-from .layout import Laid, Layout, grants_layout
+from .layout import Laid, grants_layout
 from .window import NodeWindow, SeenSnapshot
 
 
@@ -161,42 +161,51 @@ def _recalled(
 def _made(node: _Node, mine: dict[str, Ints]) -> tuple[Laid, Ints]:
     """A layout made anew, and the holders of the window's rows; remembered where the next window may use it."""
     layout, (from_us, to_us) = grants_layout(node.window, node.directory, node.lists)
-    gpu = np.repeat(mine["gpu"], mine["rows"])
+    lists = _Lists(mine)
     of_strip = [snapshot for snapshot, strips in node.named for _ in range(strips)]
-    of_row = [snapshot for snapshot, n in zip(of_strip, mine["rows"].tolist(), strict=True) for _ in range(n)]
-    keys = (mine["pid"].tolist(), mine["start_ticks"].tolist())
-    holder = layout.join(gpu, of_row, keys, node.directory)
+    joined: dict[tuple[Any, ...], Ints] = {}
+    holders = []
+    for key, snapshot in zip(lists.keys, of_strip, strict=True):
+        found = joined.get((*key, id(snapshot)))
+        if found is None:
+            numbers = layout.join(key[0], snapshot, lists.processes(key), node.directory)
+            found = joined[(*key, id(snapshot))] = np.array(numbers, np.int64)
+        holders.append(found)
     laid = layout.laid(node.window)
-    node.directory.remembered = None
-    if to_us > from_us:
-        _remember(node, layout, laid, mine, holder, (from_us, to_us))
+    holder = np.concatenate([np.zeros(0, np.int64), *holders])
+    node.directory.remembered = _remembered(node, laid, lists, holder, (from_us, to_us)) if to_us > from_us else None
     return laid, holder
 
 
-def _remember(
-    node: _Node, layout: Layout, laid: Laid, mine: dict[str, Ints], holder: Ints, valid: tuple[int, int]
-) -> None:
-    """Remembers a layout if all strips of each GPU have one list of processes, known by one list of a snapshot."""
+class _Lists:
+    """Processes of strips: `keys` tell a strip's GPU and its list of processes, the same list by the same key."""
+
+    def __init__(self, mine: dict[str, Ints]) -> None:
+        self.gpu, self.count, self.pid, self.start = mine["gpu"], mine["rows"], mine["pid"], mine["start_ticks"]
+        ends = np.cumsum(self.count).tolist()
+        parts = list(zip(self.gpu.tolist(), [0, *ends], ends, strict=False))
+        self.keys = [(gpu, self.pid[a:b].tobytes(), self.start[a:b].tobytes()) for gpu, a, b in parts]
+        self.first = {key: a for key, (_, a, _) in zip(self.keys, parts, strict=True)}
+
+    def processes(self, key: tuple[int, bytes, bytes]) -> Iterable[tuple[int, int]]:
+        """(pid, start) of a list."""
+        part = slice(self.first[key], self.first[key] + len(key[1]) // self.pid.itemsize)
+        return zip(self.pid[part].tolist(), self.start[part].tolist(), strict=True)
+
+
+def _remembered(node: _Node, laid: Laid, lists: _Lists, holder: Ints, valid: tuple[int, int]) -> Remembered | None:
+    """A layout to be remembered if all strips of each GPU have one list of processes, known by one of snapshots."""
     snapshots = [snapshot for snapshot, _ in node.named]
     processes = {id(s.snapshot.processes): s.snapshot.processes for s in snapshots if s is not None}
-    if None in snapshots or len(processes) > 1:
-        return
-    first = np.zeros(layout.gpus, np.int64)
-    count = np.full(layout.gpus, -1, np.int64)
-    at = 0
-    for gpu, n in zip(mine["gpu"].tolist(), mine["rows"].tolist(), strict=True):
-        if count[gpu] < 0:
-            first[gpu], count[gpu] = at, n
-        same = count[gpu] == n and all(
-            np.array_equal(mine[name][at : at + n], mine[name][first[gpu] : first[gpu] + n])
-            for name in ("pid", "start_ticks")
-        )
-        if not same:
-            return
-        at += n
-    rows, _ = expand(first, np.maximum(count, 0))
-    count = np.maximum(count, 0)
-    node.directory.remembered = Remembered(
+    if None in snapshots or len(processes) > 1 or len(lists.first) > len({gpu for gpu, _, _ in lists.first}):
+        return None
+    count = np.zeros(laid.gpus.shape[1], np.int64)
+    count[lists.gpu] = lists.count
+    first = np.zeros_like(count)
+    for (gpu, _, _), at in lists.first.items():
+        first[gpu] = at
+    rows, _ = expand(first, count)
+    return Remembered(
         lists=node.lists,
         devices=node.window.devices,
         from_us=valid[0],
@@ -204,8 +213,8 @@ def _remember(
         processes=next(iter(processes.values()), None),
         first=np.cumsum(count) - count,
         count=count,
-        pid=mine["pid"][rows],
-        start_ticks=mine["start_ticks"][rows],
+        pid=lists.pid[rows],
+        start_ticks=lists.start[rows],
         holder=holder[rows],
         laid=laid,
     )
