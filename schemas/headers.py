@@ -43,6 +43,9 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True):
     """Readings only: every later reading of this epoch starts at or after this time."""
 
 
+_NAMES = frozenset(Headers.__struct_fields__)
+
+
 def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
     """Headers as Kafka takes them."""
     return [(name, str(getattr(headers, name)).encode()) for name in Headers.__struct_fields__]
@@ -50,10 +53,7 @@ def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 def decode_headers(raw: Iterable[tuple[str, bytes | None]] | None) -> Headers:
     """Headers of a message; HeaderError names what is missing or unreadable."""
-    text: dict[str, str] = {}
-    for name, value in raw or ():
-        if name in Headers.__struct_fields__ and value is not None:
-            text[name] = value.decode("ascii", "replace")
+    text = {name: value.decode("ascii", "replace") for name, value in raw or () if name in _NAMES and value is not None}
     try:
         return msgspec.convert(text, Headers, strict=False)
     except msgspec.ValidationError as error:

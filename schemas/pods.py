@@ -8,7 +8,7 @@ import msgspec
 from .limits import Name, Number, Units
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One link of the owner chain; the last of a pod's list is the top."""
 
     kind: Name
@@ -16,7 +16,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     uid: Name = ""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One life of a container; times have the API server's resolution of one second."""
 
     container_id: Name
@@ -25,7 +25,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     finished_us: Number | None = None
 
 
-class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A container of a pod and every run of it seen so far."""
 
     name: Name
@@ -36,7 +36,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     runs: list[Run] = []
 
 
-class PodRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A pod as seen so far; identity is `uid`."""
 
     uid: Name
@@ -54,7 +54,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen_us: Number = 0
 
 
-class NodeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A node as seen so far: labels, GPU capacity, deletion."""
 
     name: Name

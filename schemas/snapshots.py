@@ -12,7 +12,7 @@ HOST_PROCESS = "host"
 UNKNOWN_PROCESS = "unknown"
 
 
-class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A process is (pid, start time in clock ticks since boot); its container comes from its cgroup."""
 
     pid: Number
@@ -27,7 +27,7 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Why it is unknown: `gone`, `unmapped`, `unreadable`."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Grant(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A device slot that the kubelet gave to a container (PodResources v1 has no pod uid before 1.37)."""
 
     gpu_uuid: Name
@@ -41,14 +41,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pod_uid: Name = ""
 
 
-class DeviceSlots(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceSlots(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many slots the kubelet can grant of a device: 1 for a whole GPU, n for n replicas."""
 
     gpu_uuid: Name
     slots: Units
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who is who on a node at `taken_us`; `mapping_seq` grows by one with each snapshot of an epoch."""
 
     mapping_seq: Number

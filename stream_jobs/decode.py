@@ -5,8 +5,9 @@ the caller sends it to dead letters with the error's text (tests/unit/stream_job
 together before their columns are looked at: the cost is per column of a batch, not per column of a message.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from schemas.limits import MAX_TEXT
 from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
 
+from .arrow_streams import StreamReader
 from .decode_checks import Columns, faulty_messages, first_fault
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -27,6 +29,9 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "int64": pa.int64(),
     "list<utf8>": pa.list_(pa.string()),
 }
+
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class DecodeError(ValueError):
@@ -45,6 +50,29 @@ class Reading:
     process: Columns
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Messages decoded together: their rows one behind the other, `device_row` counting anew in each.
+
+    `numbers` says which payload each message was; text columns are numbers of the sorted `words`.
+    """
+
+    numbers: list[int]
+    device: Columns
+    process: Columns
+    device_rows: Ints
+    process_rows: Ints
+    words: dict[str, list[str]]
+
+    def message(self, at: int) -> tuple[Columns, Columns]:
+        """Columns of one message, its texts as objects."""
+        d, p = int(self.device_rows[:at].sum()), int(self.process_rows[:at].sum())
+        device = {name: column[d : d + int(self.device_rows[at])] for name, column in self.device.items()}
+        for name, words in self.words.items():
+            device[name] = np.array([*words, None], object)[:-1][device[name]]
+        return device, {name: column[p : p + int(self.process_rows[at])] for name, column in self.process.items()}
+
+
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
     """Arrow schema of a list of columns."""
     return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], nullable=c.nullable) for c in columns])
@@ -52,6 +80,21 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 DEVICE_SCHEMA = arrow_schema(DEVICE_COLUMNS)
 PROCESS_SCHEMA = arrow_schema(PROCESS_COLUMNS)
+Names = tuple[Sequence[str], Sequence[str]]
+"""Names of device and of process columns."""
+METER_COLUMNS: Names = (
+    (
+        "gpu_uuid", "gpu_model", "read_us", "span_start_us", "span_end_us", "sample_count", "sample_sum_points",
+        "samples_status", "processes_status", "lists_status", "energy_start_mj", "energy_end_mj", "energy_status",
+        "mig_mode", "mapping_seq", "flags",
+    ),
+    ("device_row", "pid", "start_ticks", "sm_util_points", "memory_used_bytes", "lists"),
+)  # fmt: skip
+"""Those that change a figure."""
+_STREAMS = (("device", StreamReader(DEVICE_SCHEMA)), ("process", StreamReader(PROCESS_SCHEMA)))
+_Tables = tuple[pa.Table, pa.Table]
+_Parts = dict[int, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]]
+"""Batches of devices and of processes, by number of the payload."""
 
 
 def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
@@ -64,59 +107,118 @@ def decode_reading(payload: bytes) -> tuple[Columns, Columns]:
 
 def decode_readings(payloads: Sequence[bytes]) -> list[tuple[Columns, Columns] | DecodeError]:
     """Columns of each payload, or what is wrong with it; one bad payload costs the others nothing."""
-    out: list[tuple[Columns, Columns] | DecodeError] = []
-    tables: dict[int, tuple[pa.Table, pa.Table]] = {}
-    for number, payload in enumerate(payloads):
-        source = pa.BufferReader(payload)
-        try:
-            tables[number] = _table(source, "device", DEVICE_SCHEMA), _table(source, "process", PROCESS_SCHEMA)
-            out.append(DecodeError("not read yet"))
-        except DecodeError as error:
-            out.append(error)
-    for number, fault in _bad_cells(tables).items():
-        out[number] = fault
-        del tables[number]
-    if tables:
-        device_rows, process_rows = ([pair[i].num_rows for pair in tables.values()] for i in (0, 1))
-        device, process = (_columns([pair[i] for pair in tables.values()]) for i in (0, 1))
-        _forget_reset_energy(device)
-        for number, decoded in zip(tables, _split(device, device_rows, process, process_rows), strict=True):
-            out[number] = decoded
+    block, faults = decode_block(payloads, (DEVICE_SCHEMA.names, PROCESS_SCHEMA.names))
+    out: list[tuple[Columns, Columns] | DecodeError] = [faults.get(n, DecodeError("")) for n in range(len(payloads))]
+    for at, number in enumerate(block.numbers):
+        out[number] = block.message(at)
     return out
 
 
-def _bad_cells(tables: dict[int, tuple[pa.Table, pa.Table]]) -> dict[int, DecodeError]:
-    """Errors of the messages with nulls or texts too long; looked for one by one only if the whole has some."""
-    found: dict[int, DecodeError] = {}
-    for i, part in enumerate(("device", "process")):
-        if not tables:
-            continue
+def decode_block(payloads: Sequence[bytes], names: Names = METER_COLUMNS) -> tuple[Block, dict[int, DecodeError]]:
+    """The payloads that can be true as one block of some columns, and what is wrong with each of the others."""
+    faults: dict[int, DecodeError] = {}
+    parts: _Parts = {}
+    for number, payload in enumerate(payloads):
         try:
-            _check_cells(pa.concat_tables([pair[i] for pair in tables.values()]), part)
-        except DecodeError:
-            for number, pair in tables.items():
-                try:
-                    _check_cells(pair[i], part)
-                except DecodeError as error:
-                    found.setdefault(number, error)
-    return found
+            parts[number] = _read(payload)
+        except DecodeError as error:
+            faults[number] = error
+    tables = _tables(parts)
+    if bad := _bad_cells(parts, tables):
+        faults |= bad
+        parts = {number: part for number, part in parts.items() if number not in bad}
+        tables = _tables(parts)
+    block = _block(parts, tables, names)
+    if untrue := _untrue(block):
+        faults |= untrue
+        parts = {number: part for number, part in parts.items() if number not in untrue}
+        block = _block(parts, _tables(parts), names)
+    return without_mig_parents(block), faults
 
 
-def _split(
-    device: Columns, device_rows: list[int], process: Columns, process_rows: list[int]
-) -> Iterator[tuple[Columns, Columns] | DecodeError]:
-    """The messages of a batch, each checked; their columns are views of the batch's."""
-    faulty = faulty_messages(device, device_rows, process, process_rows)
-    has_mig = bool((device["mig_mode"] == 1).any())
-    d, p = 0, 0
-    for number, (devices, processes) in enumerate(zip(device_rows, process_rows, strict=True)):
-        mine = {name: column[d : d + devices] for name, column in device.items()}
-        rows = {name: column[p : p + processes] for name, column in process.items()}
-        d, p = d + devices, p + processes
-        if number in faulty:
-            yield DecodeError(first_fault(mine, rows))
+def _read(payload: bytes) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """The two streams of a payload; nothing in them is to be looked at before it is validated."""
+    at, found = 0, []
+    for part, stream in _STREAMS:
+        try:
+            batches, at = stream.read(payload, at)
+        except (pa.ArrowException, OSError) as error:
+            raise DecodeError(f"{part} rows: not an Arrow IPC stream: {error}") from error
+        except ValueError as error:
+            raise DecodeError(f"{part} rows: {error}") from error
+        found.append(batches)
+    return found[0], found[1]
+
+
+def _tables(parts: _Parts) -> _Tables:
+    device = pa.Table.from_batches([b for batches, _ in parts.values() for b in batches], DEVICE_SCHEMA)
+    process = pa.Table.from_batches([b for _, batches in parts.values() for b in batches], PROCESS_SCHEMA)
+    return device, process
+
+
+def _bad_cells(parts: _Parts, tables: _Tables) -> dict[int, DecodeError]:
+    """Errors of the messages with broken buffers, nulls or texts too long; one by one only if the whole has some."""
+    try:
+        _check_cells(*tables)
+    except DecodeError as error:
+        if len(parts) == 1:
+            return dict.fromkeys(parts, error)
+        found: dict[int, DecodeError] = {}
+        for number, part in parts.items():
+            found |= _bad_cells({number: part}, _tables({number: part}))
+        return found
+    return {}
+
+
+def _check_cells(*tables: pa.Table) -> None:
+    for (part, _), table in zip(_STREAMS, tables, strict=True):
+        try:
+            table.validate(full=True)
+        except pa.ArrowException as error:
+            raise DecodeError(f"{part} rows: not an Arrow IPC stream: {error}") from error
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if column.null_count:
+                raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
+            if pa.types.is_string(field.type) and _is_too_long(column):
+                raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
+
+
+def _is_too_long(column: pa.ChunkedArray) -> bool:
+    """Whether some text has more characters than it may; most have no more bytes."""
+    if (pc.max(pc.binary_length(column)).as_py() or 0) <= MAX_TEXT:
+        return False
+    return int(pc.max(pc.utf8_length(column)).as_py()) > MAX_TEXT
+
+
+def _block(parts: _Parts, tables: _Tables, names: Names) -> Block:
+    device_table, process_table = tables
+    rows = [np.array([sum(b.num_rows for b in pair[i]) for pair in parts.values()], np.int64) for i in (0, 1)]
+    words: dict[str, list[str]] = {}
+    device: Columns = {}
+    for field in map(DEVICE_SCHEMA.field, names[0]):
+        if pa.types.is_string(field.type):
+            device[field.name], words[field.name] = _coded(device_table.column(field.name))
         else:
-            yield _without_mig_parents(mine, rows) if has_mig else (mine, rows)
+            device[field.name] = device_table.column(field.name).to_numpy()
+    _forget_reset_energy(device)
+    process: Columns = {name: process_table.column(name).to_numpy() for name in names[1]}
+    return Block(list(parts), device, process, rows[0], rows[1], words)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
+    """Texts as numbers of sorted distinct words."""
+    coded = column.combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    words = coded.dictionary.to_pylist()
+    order = sorted(range(len(words)), key=words.__getitem__)
+    place = np.empty(len(words), np.int32)
+    place[order] = np.arange(len(words), dtype=np.int32)
+    return place[coded.indices.to_numpy(zero_copy_only=False)], [words[i] for i in order]
+
+
+def _untrue(block: Block) -> dict[int, DecodeError]:
+    faulty = faulty_messages(block.device, block.device_rows, block.process, block.process_rows)
+    return {block.numbers[at]: DecodeError(first_fault(*block.message(at))) for at in sorted(faulty)}
 
 
 def encode_reading(device: Columns, process: Columns) -> bytes:
@@ -129,60 +231,30 @@ def encode_reading(device: Columns, process: Columns) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _table(source: pa.BufferReader, part: str, schema: pa.Schema) -> pa.Table:
-    """One stream of a payload as a table of its schema; texts may still be too long."""
-    try:
-        table = pa.ipc.open_stream(source).read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise DecodeError(f"{part} rows: not an Arrow IPC stream: {error}") from error
-    if table.schema.equals(schema):
-        return table
-    names, types = table.schema.names, table.schema.types
-    if names != schema.names or types != schema.types:
-        raise DecodeError(f"{part} rows: columns {names} of {types}, expected {schema.names}")
-    return pa.Table.from_arrays(table.columns, schema=schema)
-
-
-def _check_cells(table: pa.Table, part: str) -> None:
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if column.null_count:
-            raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
-        if pa.types.is_string(field.type) and (pc.max(pc.utf8_length(column)).as_py() or 0) > MAX_TEXT:
-            raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
-
-
-def _columns(tables: list[pa.Table]) -> Columns:
-    """Columns of tables put together; texts through a dictionary, so that equal ones are one object."""
-    whole = pa.concat_tables(tables)
-    columns: Columns = {}
-    for field in whole.schema:
-        column = whole.column(field.name)
-        if pa.types.is_string(field.type):
-            coded = column.combine_chunks().dictionary_encode()
-            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-            words = np.array([*coded.dictionary.to_pylist(), None], object)[:-1]
-            columns[field.name] = words[coded.indices.to_numpy(zero_copy_only=False)]
-        else:
-            columns[field.name] = column.to_numpy()
-    return columns
-
-
 def _forget_reset_energy(device: Columns) -> None:
     """Energy over a counter's reset is not known; the rest of such a row, and its message, is as good as any."""
     reset = device["flags"] & ENERGY_RESET != 0
-    device["energy_status"] = np.where(reset, STATUS_NOT_ASKED, device["energy_status"]).astype(np.int16)
+    if reset.any():
+        device["energy_status"] = np.where(reset, STATUS_NOT_ASKED, device["energy_status"]).astype(np.int16)
 
 
-def _without_mig_parents(device: Columns, process: Columns) -> tuple[Columns, Columns]:
+def without_mig_parents(block: Block) -> Block:
     """A GPU in MIG mode is metered by its instances; its own row beside theirs would count the hardware twice."""
-    names = device["gpu_uuid"].astype(str)
-    instance = np.char.startswith(names, "MIG-") if names.size else np.zeros(0, bool)
-    if not instance.any():
-        return device, process
-    keep = instance | (device["mig_mode"] != 1)
-    number = np.cumsum(keep) - 1
-    mine = keep[process["device_row"]]
-    kept = {name: column[mine] for name, column in process.items()}
-    kept["device_row"] = number[kept["device_row"]].astype(np.int32)
-    return {name: column[keep] for name, column in device.items()}, kept
+    device = block.device
+    if not (device["mig_mode"] == 1).any():
+        return block
+    is_instance = np.array([word.startswith("MIG-") for word in block.words["gpu_uuid"]], bool)[device["gpu_uuid"]]
+    message = np.repeat(np.arange(len(block.numbers)), block.device_rows)
+    has_instances = np.bincount(message[is_instance], minlength=len(block.numbers)) > 0
+    keep = is_instance | (device["mig_mode"] != 1) | ~has_instances[message]
+    of_process = np.repeat(np.arange(len(block.numbers)), block.process_rows)
+    before = np.cumsum(block.device_rows) - block.device_rows
+    mine = keep[before[of_process] + block.process["device_row"]]
+    dropped = np.cumsum(~keep)
+    kept = {name: column[mine] for name, column in block.process.items()}
+    row = before[of_process[mine]] + kept["device_row"]
+    lost_before = np.append(0, dropped)[before[of_process[mine]]]
+    kept["device_row"] = (kept["device_row"] - (dropped[row] - lost_before)).astype(np.int32)
+    rows = np.bincount(message[keep], minlength=len(block.numbers))
+    processes = np.bincount(of_process[mine], minlength=len(block.numbers))
+    return Block(block.numbers, {n: c[keep] for n, c in device.items()}, kept, rows, processes, block.words)

@@ -31,20 +31,46 @@ class Rule(NamedTuple):
     why: str
 
 
-def faulty_messages(
-    device: Columns, device_rows: list[int], process: Columns, process_rows: list[int]
-) -> frozenset[int]:
+def faulty_messages(device: Columns, device_rows: Any, process: Columns, process_rows: Any) -> frozenset[int]:
     """Numbers of the messages in a batch that break a rule; `*_rows` are the rows of each message."""
-    first = np.cumsum([0, *device_rows])[:-1]
+    if _surely_true(device, device_rows, process, process_rows):
+        return frozenset()
+    first = np.cumsum(device_rows) - device_rows
     of_device = np.repeat(np.arange(len(device_rows)), device_rows)
     of_process = np.repeat(np.arange(len(process_rows)), process_rows)
-    counts = np.array(device_rows, np.int64)[of_process]
+    counts = device_rows[of_process]
     faulty: set[int] = set()
     for rule in device_rules(device, of_device):
         faulty.update(of_device[rule.bad].tolist())
     for rule in process_rules(process, counts, first[of_process], len(of_device)):
         faulty.update(of_process[rule.bad].tolist())
     return frozenset(faulty)
+
+
+def _surely_true(device: Columns, device_rows: Any, process: Columns, process_rows: Any) -> bool:
+    """Whether no message can break a rule, by bounds of whole columns; False where that does not settle it."""
+    of_device = np.repeat(np.arange(len(device_rows)), device_rows)
+    if any(rule.bad.any() for rule in device_rules(device, of_device)):
+        return False
+    row, pid = process["device_row"], process["pid"]
+    if not row.size:
+        return True
+    util, memory = process["sm_util_points"], process["memory_used_bytes"]
+    if row.min() < 0 or util.min() < -1 or util.max() > 100 or memory.min() < -1 or pid.min() <= 0:
+        return False
+    some = np.flatnonzero(process_rows)
+    first = (np.cumsum(process_rows) - process_rows)[some]
+    if (np.maximum.reduceat(row, first) >= device_rows[some]).any():
+        return False
+    # Sorted by reading and pid within each message, no process can have two rows.
+    new_message = np.zeros(row.size, bool)
+    new_message[first] = True
+    rises = (row[1:] > row[:-1]) | ((row[1:] == row[:-1]) & (pid[1:] > pid[:-1])) | new_message[1:]
+    if not rises.all():
+        return False
+    ends = np.flatnonzero(np.append((row[1:] != row[:-1]) | new_message[1:], True))
+    longest = int(np.diff(ends, prepend=-1).max())
+    return longest <= MAX_NAMED and longest * int(memory.max()) <= MAX_MEMORY_BYTES
 
 
 def first_fault(device: Columns, process: Columns) -> str:
@@ -76,8 +102,9 @@ def device_rules(device: Columns, message: Any) -> Iterator[Rule]:
     yield Rule("sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")
     energy = np.where(device["energy_status"] == 0, device["energy_end_mj"] - device["energy_start_mj"], 0)
     yield Rule("energy_end_mj", (energy < 0) | (energy > MAX_ENERGY_MJ), "not 0..1 MJ above energy_start_mj")
-    words = {uuid: number for number, uuid in enumerate(set(device["gpu_uuid"]))}
-    code = np.fromiter((words[uuid] for uuid in device["gpu_uuid"]), np.int64, len(span))
+    code = device["gpu_uuid"]
+    if code.dtype == object:
+        code = np.unique(code.astype(str), return_inverse=True)[1]
     yield Rule("gpu_uuid", _repeated(message, device["read_us"], code), "has two rows with one read_us")
 
 

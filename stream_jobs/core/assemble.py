@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.pods import NodeRecord, PodRecord
-from stream_jobs.decode import Reading
 from stream_jobs.decode_checks import Columns
 
+from .held import AnyReading, DeviceFacts, devices_of, together
 from .settings import MeterSettings
-from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot
+from .window import NodeWindow, SeenGap, SeenSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class DeviceList:
 class Facts:
     """What a window may see of its node; `listed` is the newest device list read before its end."""
 
-    readings: list[Reading]
+    readings: Sequence[AnyReading]
     listed: DeviceList | None
     snapshots: list[SeenSnapshot]
-    pods: Iterable[tuple[int, PodRecord]]
+    pods: list[PodRecord]
     records: Iterable[tuple[int, NodeRecord]]
     boots: list[str]
     gaps: Sequence[SeenGap]
@@ -41,16 +41,11 @@ def assemble(
 ) -> NodeWindow:
     """A node's window; devices that were last listed beyond the reach are no longer taken for there.
 
-    Of one pod's records, and of the node's, the one that the watcher saw last counts, whatever its place in the log.
+    Of the node's records the one that the watcher saw last counts, whatever its place in the log.
     """
     end_us = s.calendar.end_of(start_us)
     is_there = facts.listed is not None and start_us - facts.listed.read_us <= s.reach_us
-    devices = {d.gpu_uuid: d for d in facts.listed.devices} if facts.listed and is_there else {}
-    for reading in facts.readings:
-        for uuid, model in zip(reading.device["gpu_uuid"], reading.device["gpu_model"], strict=True):
-            devices.setdefault(uuid, DeviceFacts(uuid, model))
-    seen = sorted(((pod.seen_us, offset, pod) for offset, pod in facts.pods), key=lambda s: s[:2])
-    newest = {pod.uid: pod for _, _, pod in seen}
+    listed = facts.listed.devices if facts.listed and is_there else []
     records = [(record.seen_us, offset, record) for offset, record in facts.records]
     return NodeWindow(
         cluster=cluster,
@@ -59,10 +54,10 @@ def assemble(
         end_us=end_us,
         revision=revision,
         cuts=cuts,
-        devices=[devices[uuid] for uuid in sorted(devices)],
+        devices=together(listed, [devices_of(reading) for reading in facts.readings]),
         readings=facts.readings,
         snapshots=facts.snapshots,
-        pods=[newest[uid] for uid in sorted(newest)],
+        pods=facts.pods,
         node_record=max(records, key=lambda r: r[:2])[2] if records else None,
         boots=facts.boots,
         spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
@@ -71,14 +66,15 @@ def assemble(
     )
 
 
+def newest_pods(pods: Iterable[tuple[int, PodRecord]]) -> list[PodRecord]:
+    """Of each pod the record that the watcher saw last, whatever its place in the log, by uid."""
+    seen = sorted(((pod.seen_us, offset, pod) for offset, pod in pods), key=lambda s: s[:2])
+    newest = {pod.uid: pod for _, _, pod in seen}
+    return [newest[uid] for uid in sorted(newest)]
+
+
 def touched(device: Columns) -> tuple[int, int]:
     """The time that a message's device rows touch: when they were read, and what they span, if anything."""
     spans, read = device["span_end_us"] > device["span_start_us"], device["read_us"]
     first = device["span_start_us"][spans].min(initial=read.min())
     return int(first), int(device["span_end_us"][spans].max(initial=read.max() + 1))
-
-
-def devices_of(device: Columns) -> list[DeviceFacts]:
-    """The devices that a message's device rows name, by uuid."""
-    names = dict(zip(device["gpu_uuid"].tolist(), device["gpu_model"].tolist(), strict=True))
-    return [DeviceFacts(uuid, names[uuid]) for uuid in sorted(names)]

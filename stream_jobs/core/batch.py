@@ -1,158 +1,117 @@
-"""Many node windows as one set of columns: GPUs, readings, process rows, holders, segments of constant grants.
+"""Many node windows as one set of columns: GPUs, strips of readings, holders, segments of constant grants.
 
 Here identities become numbers, once per distinct process and not once per row; everything after is arithmetic on
 columns. A GPU number `g` is a GPU of one node's window; a holder number `h` is a holder on one such GPU.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.ids import PSEUDO_HOLDERS, UNATTRIBUTED
+from schemas.ids import PSEUDO_HOLDERS
 
-from .divide import Ints, unique_rows
-from .grants import Segment, Tenure, segments, slots_by_device, tenures
-from .identity import Directory, Holder, pseudo
+from .divide import Ints, sum_by
+from .gather import gather
+from .identity import Directory
+from .layout import GPU_COLUMNS, HELD_COLUMNS, HOLDER_COLUMNS, SEGMENT_COLUMNS, TO_THE_END, Laid
+from .layouts import lay_out
+from .strips import Columns, Strips
 from .window import NodeWindow
-
-DEVICE_FIELDS = (
-    "read_us", "span_start_us", "span_end_us", "sample_count", "sample_sum_points", "samples_status",
-    "processes_status", "lists_status", "energy_start_mj", "energy_end_mj", "energy_status", "mapping_seq", "flags",
-    "mig_mode",
-)  # fmt: skip
-PROCESS_FIELDS = ("device_row", "pid", "start_ticks", "sm_util_points", "memory_used_bytes", "lists")
-
-
-@dataclass(slots=True)
-class Gpu:
-    """A GPU in a node's window, its grants, and how many of them each holder has on the whole node."""
-
-    window: NodeWindow
-    gpu_uuid: str
-    gpu_model: str
-    segments: list[Segment]
-    grants_known: bool
-    granted_units: dict[str, int]
-    granted_ever: frozenset[str]
-    """Holders that the visible snapshots show a grant of, on any GPU and at any time."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Columns of many node windows; `device` per reading row, `process` rows sorted by (reading, pid, start)."""
+    """Columns of many node windows; strips and facts name GPUs, `row_holder` the holder of each strip row."""
 
-    gpus: list[Gpu] = field(default_factory=list)
-    holders: list[tuple[int, Holder]] = field(default_factory=list)
-    holder_numbers: dict[tuple[int, str], int] = field(default_factory=dict)
-    gpu: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    priority: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    device: dict[str, Ints] = field(default_factory=dict)
-    process: dict[str, Ints] = field(default_factory=dict)
-    process_holder: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    windows: list[NodeWindow]
+    laid: list[Laid]
+    window: Ints
+    """Per GPU: its window."""
+    start_us: Ints
+    """Per GPU, as `lifetime_us`: of its window."""
+    lifetime_us: Ints
+    of_gpu: Columns
+    """GPU_COLUMNS."""
+    segment: Columns
+    """SEGMENT_COLUMNS; times are relative to the window's start."""
+    held: Columns
+    """HELD_COLUMNS."""
+    of_holder: Columns
+    """HOLDER_COLUMNS and `held_us`: slots x time / slots of the device."""
+    strips: Strips
+    facts: Columns
+    doubled: frozenset[int]
+    row_holder: Ints
 
-    def holder(self, gpu: int, holder: Holder) -> int:
-        """Number of a holder on a GPU; flags of the same holder by other ways are joined."""
-        key = (gpu, holder.id)
-        number = self.holder_numbers.get(key)
-        if number is None:
-            number = self.holder_numbers[key] = len(self.holders)
-            self.holders.append((gpu, holder))
-        elif not holder.flags <= self.holders[number][1].flags:
-            known = self.holders[number][1]
-            merged = {f: getattr(known, f) for f in known.__slots__} | {"flags": known.flags | holder.flags}
-            self.holders[number] = (gpu, Holder(**merged))
-        return number
+    @property
+    def gpu(self) -> Ints:
+        """Per holder: its GPU."""
+        gpu: Ints = self.of_holder["gpu"]
+        return gpu
+
+    @property
+    def holders(self) -> int:
+        """How many holders."""
+        return int(self.gpu.size)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs."""
+        return int(self.window.size)
 
 
 def make_batch(windows: list[NodeWindow], directory_of: Callable[[NodeWindow], Directory]) -> Batch:
-    """The columns of windows; process rows are joined to holders under the snapshot that their reading names."""
-    batch = Batch()
-    device_parts: list[dict[str, Any]] = []
-    process_parts: list[dict[str, Any]] = []
-    gpu_parts, priority_parts, lookups = [], [], []
-    rows = 0
-    for window in windows:
-        directory = directory_of(window)
-        numbers = _add_gpus(batch, window, directory)
-        boots = {boot: i for i, boot in enumerate(window.boots)}
-        ranked = sorted(window.readings, key=lambda r: (boots.get(r.boot_id, len(boots)), r.epoch_us, r.seq))
-        snapshots = {(s.sender, s.snapshot.mapping_seq): s for s in reversed(window.snapshots)}
-        for rank, reading in enumerate(ranked):
-            size = len(reading.device["read_us"])
-            gpu_parts.append(np.array([numbers[u] for u in reading.device["gpu_uuid"]], np.int64))
-            priority_parts.append(np.full(size, rank, np.int64))
-            device_parts.append(reading.device)
-            process_parts.append(
-                reading.process | {"device_row": reading.process["device_row"].astype(np.int64) + rows}
-            )
-            lookups.append((rows, (reading.boot_id, reading.epoch_us), snapshots, directory))
-            rows += size
-    batch.gpu = _join(gpu_parts)
-    batch.priority = _join(priority_parts)
-    batch.device = {f: _join([p[f] for p in device_parts]) for f in DEVICE_FIELDS}
-    process = {f: _join([p[f] for p in process_parts]) for f in PROCESS_FIELDS}
-    order = np.lexsort((process["start_ticks"], process["pid"], process["device_row"]))
-    batch.process = {f: column[order] for f, column in process.items()}
-    batch.process_holder = _join_holders(batch, lookups)
-    return batch
+    """The columns of windows; strip rows are joined to holders under the snapshot that their reading names."""
+    gpus = np.array([len(window.devices) for window in windows], np.int64)
+    first_gpu = np.cumsum(gpus) - gpus
+    gathered = gather(windows, first_gpu)
+    laid, row_holder = lay_out(windows, gathered, first_gpu, directory_of)
+    holders = np.array([x.holders.shape[1] for x in laid], np.int64)
+    first_holder = np.cumsum(holders) - holders
+    at, item = gathered.strips.rows_of()
+    row_holder[at] += first_holder[gathered.window[gathered.strips.strip["message"]]][item]
+    window = np.repeat(np.arange(len(windows)), gpus)
+    start = np.array([w.start_us for w in windows], np.int64)
+    end = np.array([w.end_us for w in windows], np.int64)
+    return Batch(
+        windows=windows,
+        laid=laid,
+        window=window,
+        start_us=start[window],
+        lifetime_us=(end - start)[window],
+        strips=gathered.strips,
+        facts=gathered.facts,
+        doubled=gathered.doubled,
+        row_holder=row_holder,
+        **_tables(laid, (end - start)[window], gpus, first_gpu, first_holder),
+    )
 
 
-def _join(parts: list[Any]) -> Ints:
-    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
+def _tables(laid: list[Laid], lifetime_us: Ints, gpus: Ints, first_gpu: Ints, first_holder: Ints) -> dict[str, Columns]:
+    """The layouts' matrices one behind the other, their GPUs and holders numbered through."""
+    of_gpu = _joined(GPU_COLUMNS, [x.gpus for x in laid])
+    for kind in PSEUDO_HOLDERS:
+        of_gpu[kind] += np.repeat(first_holder, gpus)
+    parts = [x.segments for x in laid]
+    segments = np.array([part.shape[1] for part in parts], np.int64)
+    segment = _joined(SEGMENT_COLUMNS, parts)
+    segment["gpu"] += np.repeat(first_gpu, segments)
+    held_counts = np.array([x.held.shape[1] for x in laid], np.int64)
+    segment["held_first"] += np.repeat(np.cumsum(held_counts) - held_counts, segments)
+    held = _joined(HELD_COLUMNS, [x.held for x in laid])
+    held["holder"] += np.repeat(first_holder, held_counts)
+    of_holder = _joined(HOLDER_COLUMNS, [x.holders for x in laid])
+    holders = np.array([x.holders.shape[1] for x in laid], np.int64)
+    of_holder["gpu"] += np.repeat(first_gpu, holders)
+    segment["end_us"] = np.where(segment["end_us"] == TO_THE_END, lifetime_us[segment["gpu"]], segment["end_us"])
+    length = np.repeat(segment["end_us"] - segment["start_us"], segment["held_count"])
+    held_us = sum_by(held["holder"], held["slots"] * length, of_holder["gpu"].size)
+    of_holder["held_us"] = held_us // of_gpu["slots"][of_holder["gpu"]]
+    of_holder["order"] += np.repeat(first_holder, holders)
+    return {"of_gpu": of_gpu, "segment": segment, "held": held, "of_holder": of_holder}
 
 
-def _add_gpus(batch: Batch, window: NodeWindow, directory: Directory) -> dict[str, int]:
-    snapshots = [s.snapshot for s in window.snapshots]
-    known = any(s.grants_status == "ok" for s in snapshots)
-    slots = slots_by_device(snapshots, window.replicas)
-    held: dict[str, list[Tenure]] = {}
-    granted: dict[str, set[tuple[str, str]]] = {}
-    all_tenures = tenures(snapshots, directory)
-    for tenure in all_tenures:
-        if tenure.start_us < window.end_us and tenure.end_us > window.start_us:
-            held.setdefault(tenure.gpu_uuid, []).append(tenure)
-            granted.setdefault(tenure.holder.id, set()).add((tenure.gpu_uuid, tenure.slot))
-    units = {holder: len(slots_held) for holder, slots_held in granted.items()}
-    ever = frozenset(tenure.holder.id for tenure in all_tenures)
-    numbers: dict[str, int] = {}
-    for device in window.devices:
-        number = numbers[device.gpu_uuid] = len(batch.gpus)
-        mine = held.get(device.gpu_uuid, [])
-        parts = segments(mine, slots.get(device.gpu_uuid, window.replicas), window.start_us, window.end_us)
-        batch.gpus.append(Gpu(window, device.gpu_uuid, device.gpu_model, parts, known, units, ever))
-        for kind in PSEUDO_HOLDERS:
-            batch.holder(number, pseudo(kind))
-        for part in parts:
-            for holder, _ in part.held:
-                batch.holder(number, holder)
-    return numbers
-
-
-def _join_holders(batch: Batch, lookups: list[Any]) -> Ints:
-    """Holder number of every process row; unattributed with its reason where the evidence is incomplete."""
-    row, process = batch.process["device_row"], batch.process
-    starts = np.array([first for first, *_ in lookups], np.int64)
-    message = np.searchsorted(starts, row, side="right") - 1
-    gpu, seq = batch.gpu[row], batch.device["mapping_seq"][row]
-    sender = _numbers_of_senders(lookups)[message] if row.size else message
-    first, inverse = unique_rows(gpu, sender, seq, process["pid"], process["start_ticks"])
-    found = np.zeros(first.size, np.int64)
-    for i, at in enumerate(first.tolist()):
-        _, key, snapshots, directory = lookups[message[at]]
-        pid, start = int(process["pid"][at]), int(process["start_ticks"][at])
-        snapshot = snapshots.get((key, int(seq[at])))
-        if snapshot is None:
-            holder = pseudo(UNATTRIBUTED, "snapshot_missing")
-        else:
-            identity = snapshot.process(pid, start)
-            missing = pseudo(UNATTRIBUTED, "process_gone" if start < 0 else "process_unknown")
-            holder = directory.holder_of_process(identity) if identity else missing
-        found[i] = batch.holder(int(gpu[at]), holder)
-    return found[inverse]
-
-
-def _numbers_of_senders(lookups: list[Any]) -> Ints:
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for _, key, _, _ in lookups], np.int64)
+def _joined(names: tuple[str, ...], matrices: list[Ints]) -> Columns:
+    whole = np.concatenate(matrices, axis=1) if matrices else np.zeros((len(names), 0), np.int64)
+    return dict(zip(names, whole, strict=True))

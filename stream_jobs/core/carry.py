@@ -4,6 +4,8 @@ A meter that starts from a carry at an offset and reads on gives the rows that a
 (tests/property/test_crash.py).
 """
 
+from collections.abc import Sequence
+
 import msgspec
 import pyarrow as pa
 
@@ -32,7 +34,7 @@ class NodeCarry(msgspec.Struct):
     """First results of windows that start before this are cut."""
     cuts: list[tuple[int, int]]
     """(window start, cut) of windows that are cut and were not closed."""
-    device_lists: list[tuple[int, int, list[tuple[str, str]]]]
+    device_lists: list[tuple[int, int, Sequence[tuple[str, str]]]]
     """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
     gaps: list[tuple[int, int, int]] = []
     """(offset, start, end) of the spool gaps that open windows may touch."""

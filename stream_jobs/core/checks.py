@@ -11,9 +11,9 @@ from .divide import sum_by
 
 def violations(batch: Batch, m: Measures, gpu_of: Any) -> list[tuple[int, str, int]]:
     """Broken laws as (GPU number, law, by how many microseconds); empty unless there is a defect."""
-    size = len(batch.gpus)
+    size = batch.gpus
     spent = sum_by(gpu_of, m.used_us + m.idle_us, size)
-    lifetime = np.array([g.window.end_us - g.window.start_us for g in batch.gpus], np.int64)
+    lifetime = batch.lifetime_us
     found: list[tuple[int, str, int]] = []
     for name, amount in (
         ("charged_is_not_observed", spent - m.observed_us),

@@ -10,14 +10,12 @@ from schemas.headers import Headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
-from stream_jobs.decode import Reading
-from stream_jobs.decode_checks import Columns
 
-from .assemble import devices_of, touched
 from .calendar import LONGEST_US
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
 from .fresh import Fresh
+from .held import Arrived
 from .history import TOPICS, history_of
 from .identity import FOREVER_US
 from .late import LateFact, node_changes_from, pod_changes_from
@@ -51,6 +49,9 @@ class ClusterState:
     fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
+    _due: dict[str, NodeState] = field(default_factory=dict)
+    """Nodes that have windows cut and not closed; in a large fleet few at a time."""
+    _floors: tuple[int, int] = (0, 0)
     _forgotten_us: int = 0
 
     def __post_init__(self) -> None:
@@ -82,16 +83,16 @@ class ClusterState:
             since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
             if node.started and now_us - since >= self.settings.idle_us + self.gaps.since(since):
                 node.advance(now_us, offset, self.settings)
+                self._note_due(node)
         return True
 
-    def take_reading(self, headers: Headers, offset: int, columns: tuple[Columns, Columns]) -> str:
+    def take_reading(self, headers: Headers, offset: int, arrived: Arrived) -> str:
         """Takes a reading; says what became of it: `taken`, `duplicate`, `late`, or `beyond` what can be revised."""
-        device, process = columns
         node, key = self.node(headers.node), (headers.boot_id, headers.epoch_us)
         is_new, clock_us = node.is_new(key, headers.seq), self.clocks[GPU_SAMPLES].now_us
-        if not len(device["read_us"]):
+        if not arrived.rows:
             return "taken" if is_new else "duplicate"
-        start_us, end_us = touched(device)
+        start_us, end_us = arrived.start_us, arrived.end_us
         if not is_new:
             self._note_late(node, offset, start_us, end_us, FOREVER_US)
             return "duplicate"
@@ -101,13 +102,13 @@ class ClusterState:
         node.history.low_us = min(node.history.low_us, self.settings.calendar.start_of(start_us))
         became = self._place(node, offset, start_us, end_us)
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
-            reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, offset, device, process)
-            size_bytes = sum(column.nbytes for columns in (device, process) for column in columns.values())
-            node.buffered.append(Buffered(start_us, end_us, reading, size_bytes))
+            reading = arrived.held(headers.boot_id, headers.epoch_us, headers.seq, offset)
+            node.buffered.append(Buffered(start_us, end_us, reading))
             self.fresh.touch(node.node, start_us, end_us)
-        node.list_devices(int(device["read_us"].max()), offset, devices_of(device))
+        arrived.share_devices(node.list_devices(arrived.read_us, offset, arrived.devices))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
+            self._note_due(node)
         return became
 
     def take_gap(self, name: str, topic: str, gap: SeenGap) -> None:
@@ -136,6 +137,15 @@ class ClusterState:
         node = self.node(name)
         self._judge(node, POD_EVENTS, offset, node_changes_from(node.history.take_record(offset, record), record))
         node.records.append((offset, record))
+
+    def _note_due(self, node: NodeState) -> None:
+        if node.cuts:
+            self._due[node.node] = node
+
+    def due_nodes(self) -> list[NodeState]:
+        """Nodes that may have windows to close."""
+        self._due = {name: node for name, node in self._due.items() if node.cuts}
+        return list(self._due.values())
 
     def next_window(self, node: NodeState) -> NodeWindow | None:
         """The node's oldest open window if all three cuts of it are known, and all below them was read."""
@@ -179,16 +189,16 @@ class ClusterState:
         return self.clocks[POD_MAPPINGS].read_from(from_us), self.clocks[POD_EVENTS].read_from(from_us)
 
     def forget(self) -> None:
-        """Drops facts and clock entries that no window can need any more."""
-        floors, s = self.floors(), self.settings
-        clock_us = min(clock.now_us or 0 for clock in self.clocks.values())
-        for node in self.nodes.values():
-            node.forget(*floors)
+        """Drops facts and clock entries that no window can need any more: of nodes that close, each minute of all."""
+        clock_us, s = min(clock.now_us or 0 for clock in self.clocks.values()), self.settings
         if clock_us // MINUTE_US == self._forgotten_us // MINUTE_US:
+            for node in self._due.values():
+                node.forget(*self._floors)
             return
-        self._forgotten_us = clock_us
+        self._forgotten_us, self._floors = clock_us, self.floors()
         for node in self.nodes.values():
-            node.history.forget(clock_us, floors[1], s)
+            node.forget(*self._floors)
+            node.history.forget(clock_us, self._floors[1], s)
         keep_us = min([clock_us, *(n.closed_to_us for n in self.nodes.values() if n.started)])
         oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - LONGEST_US
         for clock in self.clocks.values():
@@ -223,7 +233,9 @@ class ClusterState:
         self.clocks[GPU_SAMPLES].now_us = carry.clock_us
         self.gaps = gaps_of(carry)
         for node in carry.nodes:
-            self.node(node.node).restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
+            known = self.node(node.node)
+            known.restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
+            self._note_due(known)
 
     def restore_now(self, now: ClusterNow) -> None:
         """Takes up what was known when the carry was saved; the clock of gpu-samples goes back to where it begins."""
@@ -253,8 +265,10 @@ class ClusterState:
         if self.clocks[GPU_SAMPLES].now_us is None or clock_us is None:
             node.early.append((offset, start_us, end_us, clock_us))
             return True
+        if start_us >= node.cut_to_us:
+            return False
         fact = LateFact(offset, start_us, end_us, node.cut_to_us, clock_us)
-        if start_us >= node.cut_to_us or (clock_us != FOREVER_US and not fact.windows(0, self.settings)):
+        if clock_us != FOREVER_US and not fact.windows(0, self.settings):
             return False
         if offset >= self.known[GPU_SAMPLES]:
             node.history.add(GPU_SAMPLES, fact)

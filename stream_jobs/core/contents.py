@@ -3,7 +3,7 @@
 Clock records are the meter's own business. Pure; tested in tests/property/test_garbage.py.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas import headers as h
@@ -17,10 +17,11 @@ from stream_jobs.decode import DecodeError, Reading, decode_readings
 from stream_jobs.decode_checks import Columns
 from stream_jobs.errors import DeadLetter
 
+from .held import Arrived
 from .settings import MeterSettings
 from .window import SeenGap, SeenSnapshot
 
-Decoded = tuple[Columns, Columns] | DecodeError
+Decoded = tuple[Columns, Columns] | Arrived | DecodeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,14 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A record that was read: exactly one of the fields after `headers` is set."""
+    """A record that was read: exactly one of the fields after `headers` is set.
+
+    A reading is `arrived` when it is first read, `reading` in a repair pass.
+    """
 
     offset: int
     headers: Headers
+    arrived: Arrived | None = None
     reading: Reading | None = None
     snapshot: SeenSnapshot | None = None
     pod: PodRecord | None = None
@@ -61,6 +66,10 @@ def content_of(
     """What a record says; `decoded` is what a reading's payload holds. DeadLetter or ValueError where it is refused."""
     if isinstance(decoded, DecodeError):
         raise decoded
+    if isinstance(decoded, Arrived):
+        _refuse_far_future(headers.record, decoded.newest_us, record.append_us, settings)
+        is_ahead = not settings.simulated_time and decoded.newest_us - record.append_us > settings.ahead_us
+        return Content(record.offset, headers, decoded._replace(flags=CLOCK_AHEAD) if is_ahead else decoded)
     if decoded is not None:
         device = decoded[0]
         read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
@@ -84,11 +93,13 @@ def content_of(
     raise DeadLetter("record", f"record {headers.record!r} does not belong on {topic}")
 
 
-def decoded_readings(records: Sequence[LogRecord]) -> dict[int, Decoded]:
+def decoded_readings(
+    records: Sequence[LogRecord], decode: Callable[[Sequence[bytes]], Sequence[Decoded]] = decode_readings
+) -> dict[int, Decoded]:
     """What the readings among records hold, by offset; decoded together, since the cost is per batch."""
     wanted = ("record", h.READING.encode())
     readings = [record for record in records if wanted in record.headers]
-    return dict(zip((r.offset for r in readings), decode_readings([r.payload for r in readings]), strict=True))
+    return dict(zip((r.offset for r in readings), decode([r.payload for r in readings]), strict=True))
 
 
 def contents_of(

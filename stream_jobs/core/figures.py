@@ -32,7 +32,9 @@ def meter_figures(clusters: Iterable[ClusterState], settings: MeterSettings) -> 
 
 def held_bytes(clusters: Iterable[ClusterState]) -> int:
     """Size of the columns of all readings that open windows hold."""
-    return sum(held.size_bytes for cluster in clusters for node in cluster.nodes.values() for held in node.buffered)
+    return sum(
+        held.reading.size_bytes for cluster in clusters for node in cluster.nodes.values() for held in node.buffered
+    )
 
 
 def topic_clocks(clusters: Iterable[ClusterState]) -> dict[str, int]:

@@ -8,9 +8,10 @@ snapshot that shows it; a later grant of the slot ends an earlier one. Law: the 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import is_
 
 from schemas.pods import PodRecord
-from schemas.snapshots import Grant, Snapshot
+from schemas.snapshots import DeviceSlots, Grant, Snapshot
 
 from .identity import FOREVER_US, Directory, Holder
 
@@ -34,6 +35,45 @@ class Segment:
     end_us: int
     held: tuple[tuple[Holder, int], ...]
     slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLists:
+    """What a window needs of its snapshots: distinct lists of grants, and slots as the newest tells them."""
+
+    grants: list[list[Grant]]
+    slots: list[DeviceSlots]
+    known: bool
+    replicas: int
+
+    @classmethod
+    def of(cls, snapshots: Iterable[Snapshot], replicas: int) -> "GrantLists":
+        """Those of snapshots, and the slots of a GPU by the node's label."""
+        runs: dict[int, list[Grant]] = {}
+        slots: list[DeviceSlots] = []
+        newest = None
+        for snapshot in snapshots:
+            if snapshot.grants_status == "ok":
+                runs[id(snapshot.grants)] = snapshot.grants
+            at = (snapshot.taken_us, snapshot.mapping_seq)
+            if snapshot.slots and (newest is None or at >= newest):
+                newest, slots = at, snapshot.slots
+        return cls(list(runs.values()), slots, bool(runs), replicas)
+
+    def equals(self, other: "GrantLists") -> bool:
+        """Whether the same lists were granted and the same told of slots."""
+        same = len(self.grants) == len(other.grants) and self.known is other.known and self.replicas == other.replicas
+        return same and all(map(is_, self.grants, other.grants)) and self.slots == other.slots
+
+    def slots_by_device(self) -> dict[str, int]:
+        """Slots of each device: as told, else the node's label, else 1; never below what was granted."""
+        said = {device.gpu_uuid: device.slots for device in self.slots}
+        seen: dict[str, set[str]] = {}
+        for grants in self.grants:
+            for grant in grants:
+                seen.setdefault(grant.gpu_uuid, set()).add(grant.slot)
+        devices = said.keys() | seen.keys()
+        return {gpu: max(said.get(gpu, self.replicas), len(seen.get(gpu, ())), 1) for gpu in devices}
 
 
 def tenures(snapshots: Iterable[Snapshot], directory: Directory) -> list[Tenure]:
@@ -130,16 +170,3 @@ def segments(held: list[Tenure], slots: int, start_us: int, end_us: int) -> list
                 by_id[tenure.holder.id] = (tenure.holder, by_id.get(tenure.holder.id, (tenure.holder, 0))[1] + 1)
         out.append(Segment(a, b, tuple(by_id[i] for i in sorted(by_id)), slots))
     return out
-
-
-def slots_by_device(snapshots: list[Snapshot], replicas: int) -> dict[str, int]:
-    """Slots of each device: by the newest snapshot, else the node's label, else 1; never below what was granted."""
-    said: dict[str, int] = {}
-    for snapshot in sorted(snapshots, key=lambda s: (s.taken_us, s.mapping_seq)):
-        if snapshot.slots:
-            said = {device.gpu_uuid: device.slots for device in snapshot.slots}
-    seen: dict[str, set[str]] = {}
-    for grants, _ in grant_runs(snapshots):
-        for grant in grants:
-            seen.setdefault(grant.gpu_uuid, set()).add(grant.slot)
-    return {gpu: max(said.get(gpu, replicas), len(seen.get(gpu, ())), 1) for gpu in said.keys() | seen.keys()}

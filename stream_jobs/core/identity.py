@@ -4,8 +4,8 @@ Identity is (pid, start time) under the snapshot that the reading names, then co
 for grants, whose source has no uid, and then only with time (tests/property/test_meter.py against a naive oracle).
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from schemas.ids import HOST, POD, UNATTRIBUTED, holder_of
 from schemas.limits import MAX_UNITS
@@ -15,8 +15,7 @@ from schemas.snapshots import CONTAINER, HOST_PROCESS, Grant, ProcessIdentity, S
 FOREVER_US = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """Who holds or uses: a container of a pod, or a pseudo-holder; `spec_known` says a pod event told its requests."""
 
     id: str
@@ -64,6 +63,8 @@ class Directory:
     by_name: dict[tuple[str, str], list[PodRecord]] = field(default_factory=dict)
     tenures_of: tuple[list[list[Grant]], Any] | None = None
     """What grants.py last made of some lists of grants and these pods, while it does not depend on when."""
+    remembered: Any = None
+    """What layouts.py last made of these pods, while it may serve again."""
     _holders: dict[tuple[str, str], Holder] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ class Directory:
         container = next((c for c in pod.containers if c.name == container_name), None)
         if container is None:
             named = _pod_holder(pod, ContainerRecord(name=container_name), "", "container_unknown")
-            return replace(named, requested_units=None)
+            return named._replace(requested_units=None)
         return self._named(pod, container)
 
     def _named(self, pod: PodRecord, container: ContainerRecord) -> Holder:

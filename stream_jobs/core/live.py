@@ -20,6 +20,7 @@ from .calendar import Calendar
 from .close import close_windows
 from .cluster import ClusterState
 from .fresh import Touched
+from .held import span_end_of
 from .identity import Directory
 from .node import NodeState
 from .settings import Source
@@ -82,6 +83,5 @@ def _open_windows(cluster: ClusterState, name: str, time: Touched) -> list[NodeW
 
 def _so_far(window: NodeWindow) -> NodeWindow:
     """The window, ending where its newest reading does; empty where none spans any of it."""
-    spans = ((r.device["span_start_us"], r.device["span_end_us"]) for r in window.readings)
-    ends = [int(end[end > start].max(initial=window.start_us)) for start, end in spans]
-    return replace(window, end_us=min(window.end_us, max(ends, default=window.start_us)))
+    newest_us = max(map(span_end_of, window.readings), default=window.start_us)
+    return replace(window, end_us=min(window.end_us, max(newest_us, window.start_us)))

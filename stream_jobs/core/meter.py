@@ -14,14 +14,17 @@ import pyarrow as pa
 from schemas import headers as h
 from schemas.clock import decode_clock
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from stream_jobs.decode import DecodeError
 from stream_jobs.errors import DeadLetter
 
+from .buffer import arrive
 from .carry import Carry, Progress, decode_carry, encode_carry
 from .close import close_windows
 from .cluster import ClusterState
-from .contents import Content, Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
+from .contents import Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
 from .figures import held_bytes, meter_figures, topic_clocks
 from .heard import Heard
+from .held import Arrived
 from .history import TOPICS
 from .identity import Directory
 from .live import fresh_windows, provisional_rows
@@ -64,7 +67,7 @@ class PartitionMeter:
         self._gone: set[tuple[str, str]] = set()
         self._checkpoints: list[Carry] = []
         self._checkpoint_us = -(1 << 62)
-        self._directories: dict[tuple[str, str], tuple[list[int], Directory]] = {}
+        self._directories: dict[tuple[str, str], Directory] = {}
         self._repairs: deque[Plan] = deque()
         if progress is not None:
             self._restore(progress)
@@ -73,7 +76,7 @@ class PartitionMeter:
         """Takes records of a topic in offset order; ones below the position were seen and are passed over."""
         refused: list[Refused] = []
         new = [record for record in records if record.offset >= self.position[topic]]
-        readings = decoded_readings(new) if topic == GPU_SAMPLES else {}
+        readings = decoded_readings(new, self._arrive) if topic == GPU_SAMPLES else {}
         for record in new:
             self.position[topic] = record.offset + 1
             self.counts["records"] += 1
@@ -89,7 +92,7 @@ class PartitionMeter:
         ready: list[NodeWindow] = []
         closed = 0
         for cluster in self._clusters.values():
-            for node in cluster.nodes.values():
+            for node in cluster.due_nodes():
                 while closed < MAX_WINDOWS_A_CALL and (window := cluster.next_window(node)) is not None:
                     closed += 1
                     absent = node.is_absent(window)
@@ -199,8 +202,8 @@ class PartitionMeter:
             return
         cluster = self._cluster(headers.cluster, record.append_us)
         content = content_of(topic, record, headers, decoded, self.settings)
-        if content.reading is not None:
-            self._take_reading(cluster, content, record)
+        if content.arrived is not None:
+            self._take_reading(cluster, content.headers, content.arrived, record)
         elif content.snapshot is not None:
             cluster.take_snapshot(headers.node, record.offset, content.snapshot.sender, content.snapshot.snapshot)
         elif content.gap is not None:
@@ -211,18 +214,20 @@ class PartitionMeter:
         elif content.record is not None:
             cluster.take_record(headers.node, record.offset, content.record)
 
-    def _take_reading(self, cluster: ClusterState, content: Content, record: LogRecord) -> None:
-        reading = content.reading
-        assert reading is not None
-        became = cluster.take_reading(content.headers, record.offset, (reading.device, reading.process))
-        self.heard.setdefault(content.headers.cluster, Heard()).readings += became != "duplicate"
+    def _arrive(self, payloads: Sequence[bytes]) -> list[Arrived | DecodeError]:
+        return arrive(payloads, self.settings.calendar)
+
+    def _take_reading(self, cluster: ClusterState, headers: h.Headers, arrived: Arrived, record: LogRecord) -> None:
+        became = cluster.take_reading(headers, record.offset, arrived)
+        self.heard.setdefault(headers.cluster, Heard()).readings += became != "duplicate"
         self.counts[f"readings_{became}"] += 1
         if became in ("late", "beyond"):
-            span_us = int((reading.device["span_end_us"] - reading.device["span_start_us"]).sum())
-            self.counts[f"{became}_us"] += span_us
+            self.counts[f"{became}_us"] += arrived.span_us
             if became == "beyond" and record.offset >= self._known[GPU_SAMPLES]:
                 reach_s = self.settings.reach_us // 1_000_000
-                raise DeadLetter("late", f"{span_us} us of GPU time came more than {reach_s} s after their windows")
+                raise DeadLetter(
+                    "late", f"{arrived.span_us} us of GPU time came more than {reach_s} s after their windows"
+                )
 
     def _clock(self, topic: str, record: LogRecord) -> None:
         try:
@@ -262,11 +267,13 @@ class PartitionMeter:
 
     def _directory(self, window: NodeWindow) -> Directory:
         """The pods of a window's node, made anew only when they are others than at its last window."""
-        key, identity = (window.cluster, window.node), [id(pod) for pod in window.pods]
+        key = (window.cluster, window.node)
         known = self._directories.get(key)
-        if known is None or known[0] != identity:
-            known = self._directories[key] = (identity, Directory(window.pods))
-        return known[1]
+        if known is None or known.pods is not window.pods:
+            same = known is not None and list(map(id, known.pods)) == list(map(id, window.pods))
+            known = self._directories[key] = known if known and same else Directory(window.pods)
+            known.pods = window.pods
+        return known
 
     def _restore(self, progress: Progress) -> None:
         carry = decode_carry(progress.carry)

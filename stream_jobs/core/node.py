@@ -5,16 +5,18 @@ above a cut is not seen by that cut's window.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from schemas.names import GPU_SAMPLES
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
-from stream_jobs.decode import Reading
 
-from .assemble import DeviceList, Facts, assemble
+from .assemble import DeviceList, Facts, assemble, newest_pods
 from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
+from .held import HeldReading
 from .history import NodeHistory
 from .settings import MeterSettings
 from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
@@ -26,8 +28,7 @@ class Buffered:
 
     start_us: int
     end_us: int
-    reading: Reading
-    size_bytes: int
+    reading: HeldReading
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class NodeState:
     snapshots: list[SeenSnapshot] = field(default_factory=list)
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
+    _pods_shown: tuple[tuple[int, int, int], list[PodRecord]] | None = None
     history: NodeHistory = field(default_factory=NodeHistory)
     early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
     """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
@@ -89,12 +91,13 @@ class NodeState:
                 self.asserting = key
         return sequences.add(seq)
 
-    def list_devices(self, read_us: int, offset: int, devices: list[DeviceFacts]) -> None:
-        """Keeps a reading's device list in event time; equal neighbours share one list."""
+    def list_devices(self, read_us: int, offset: int, devices: list[DeviceFacts]) -> list[DeviceFacts]:
+        """Keeps a reading's device list in event time and returns it; equal neighbours share one list."""
         at = bisect_right(self.device_lists, (read_us, offset), key=lambda d: (d.read_us, d.offset))
         if at and self.device_lists[at - 1].devices == devices:
             devices = self.device_lists[at - 1].devices
         self.device_lists.insert(at, DeviceList(read_us, offset, devices))
+        return devices
 
     def advance(self, to_us: int, cut_offset: int, settings: MeterSettings) -> None:
         """Cuts every window whose end and lateness lie at or before a time."""
@@ -130,12 +133,21 @@ class NodeState:
             ],
             listed=listed[-1] if listed else None,
             snapshots=self.snapshots[first:last],
-            pods=[(offset, pod) for offset, pod in self.pods if floors[1] <= offset < cuts[2]],
+            pods=self._newest_pods(floors[1], cuts[2]),
             records=[(offset, record) for offset, record in self.records if floors[1] <= offset < cuts[2]],
             boots=self.boots,
             gaps=gaps,
         )
         return assemble(self.cluster, self.node, start_us, 0, cuts, facts, settings)
+
+    def _newest_pods(self, floor: int, cut: int) -> list[PodRecord]:
+        """The newest record of each pod between offsets; the same list as before while these are the same."""
+        first = bisect_left(self.pods, floor, key=itemgetter(0))
+        last = bisect_left(self.pods, cut, key=itemgetter(0))
+        at = (self.pods[first][0], self.pods[last - 1][0], last - first) if last > first else (0, 0, 0)
+        if self._pods_shown is None or self._pods_shown[0] != at:
+            self._pods_shown = (at, newest_pods(self.pods[first:last]))
+        return self._pods_shown[1]
 
     def is_absent(self, window: NodeWindow) -> bool:
         """Notes whether the node is gone by the end of a window; True where the window has no rows for that.
@@ -149,11 +161,13 @@ class NodeState:
         return self.gone and not window.has_spans
 
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:
-        """Keeps a snapshot; one with the grants of the last shares its list, so that equal lists are looked at once."""
-        if self.snapshots and self.snapshots[-1].snapshot.grants == snapshot.grants:
-            shared = self.snapshots[-1].snapshot.grants
+        """Keeps a snapshot; lists that equal those of the last are shared, so that they are looked at and held once."""
+        last = self.snapshots[-1].snapshot if self.snapshots else None
+        if last is not None:
+            lists = {name: getattr(last, name) for name in ("grants", "processes", "slots")}
+            shared = {name: known for name, known in lists.items() if known == getattr(snapshot, name)}
             fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-            snapshot = Snapshot(**(fields | {"grants": shared}))
+            snapshot = Snapshot(**(fields | shared))
         self.snapshots.append(SeenSnapshot(offset, sender, snapshot))
 
     def take_gap(self, topic: str, gap: SeenGap) -> None:
@@ -208,12 +222,12 @@ class NodeState:
             known = [DeviceFacts(uuid, model) for uuid, model in devices]
             self.device_lists.append(DeviceList(read_us, offset, known or self.device_lists[-1].devices))
 
-    def _distinct_lists(self) -> list[tuple[int, int, list[tuple[str, str]]]]:
+    def _distinct_lists(self) -> list[tuple[int, int, Sequence[tuple[str, str]]]]:
         """Device lists for the carry; one that equals the list before it is written as an empty one."""
-        out: list[tuple[int, int, list[tuple[str, str]]]] = []
-        last: list[DeviceFacts] = []
+        out: list[tuple[int, int, Sequence[tuple[str, str]]]] = []
+        last: Sequence[DeviceFacts] = ()
         for listed in self.device_lists:
-            devices = [] if listed.devices is last else [(d.gpu_uuid, d.gpu_model) for d in listed.devices]
-            out.append((listed.read_us, listed.offset, devices))
-            last = listed.devices
+            devices = listed.devices
+            out.append((listed.read_us, listed.offset, () if devices is last else devices))
+            last = devices
         return out

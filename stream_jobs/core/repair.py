@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.decode import Reading
 
-from .assemble import DeviceList, Facts, assemble, devices_of, touched
+from .assemble import DeviceList, Facts, assemble, newest_pods, touched
 from .cluster import ClusterState
 from .contents import Content
 from .cuts import SequenceSet
+from .held import devices_of
 from .history import TOPICS, NodeHistory
 from .identity import FOREVER_US
 from .late import LateFact
@@ -182,7 +183,7 @@ class _Seen:
                 readings.append(reading)
             if here or (quiet and reading.offset == quiet.listing):
                 read_us = int(reading.device["read_us"].max())
-                lists.append(DeviceList(read_us, reading.offset, devices_of(reading.device)))
+                lists.append(DeviceList(read_us, reading.offset, devices_of(reading)))
         listed = max((d for d in lists if d.read_us < end_us), key=lambda d: (d.read_us, d.offset), default=None)
         gaps = [c.gap for c in mappings if c.gap]
         gaps += [c.gap for c in samples if c.gap and c.offset > self._node.history.first_offset]
@@ -190,7 +191,7 @@ class _Seen:
             readings=readings,
             listed=listed,
             snapshots=[c.snapshot for c in mappings if c.snapshot],
-            pods=[(c.offset, c.pod) for c in events if c.pod],
+            pods=newest_pods((c.offset, c.pod) for c in events if c.pod),
             records=[(c.offset, c.record) for c in events if c.record],
             boots=self._node.boots,
             gaps=gaps,

@@ -1,24 +1,18 @@
 """A node's window as its closing function gets it: every record that its cuts let through, and nothing else."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import ProcessIdentity, Snapshot
-from stream_jobs.decode import Reading
 
+from .held import AnyReading
+from .held import DeviceFacts as DeviceFacts
 from .identity import process_index
 
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 _REPLICAS = re.compile(r"[1-9][0-9]{0,5}")
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """What a device list says of a GPU."""
-
-    gpu_uuid: str
-    gpu_model: str
 
 
 SenderKey = tuple[str, int]
@@ -64,7 +58,7 @@ class NodeWindow:
     revision: int
     cuts: tuple[int, int, int]
     devices: list[DeviceFacts]
-    readings: list[Reading]
+    readings: Sequence[AnyReading]
     snapshots: list[SeenSnapshot]
     pods: list[PodRecord]
     node_record: NodeRecord | None = None
@@ -81,6 +75,10 @@ class NodeWindow:
         """Whether some reading spans time of the window; one that was merely read in it does not."""
         spans = ((r.device["span_start_us"], r.device["span_end_us"]) for r in self.readings)
         return any(((end > start) & (end > self.start_us) & (start < self.end_us)).any() for start, end in spans)
+
+    def snapshot(self, sender: SenderKey, mapping_seq: int) -> SeenSnapshot | None:
+        """The first snapshot of a sender's with a number, None where none is below the cut."""
+        return next((s for s in self.snapshots if s.snapshot.mapping_seq == mapping_seq and s.sender == sender), None)
 
     @property
     def replicas(self) -> int:

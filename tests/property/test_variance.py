@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_jobs.core.estimate import sampling_variance
+from stream_jobs.core.shares import sampling_variance
 
 
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.2, 0.5, 0.9])

@@ -3,10 +3,12 @@
 import struct
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from schemas.samples import ENERGY_RESET
 from schemas.units import STATUS_NOT_ASKED
+from stream_jobs.arrow_streams import StreamReader
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, DecodeError, decode_reading, encode_reading
 
 
@@ -120,3 +122,36 @@ def test_decode_refuses_text_that_is_no_text() -> None:
     """Bytes that are not UTF-8 are refused."""
     with pytest.raises(DecodeError, match="UTF8"):
         decode_reading(columns().replace(b"GPU-1", b"\xff\xfeU-1"))
+
+
+def _stream(schema: pa.Schema, *batches: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_streams_of_a_known_schema_read_as_arrow_reads_them() -> None:
+    """With its schema known, a stream of no, one or many batches, also torn, reads as Arrow's own reader reads it."""
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    batches = [pa.record_batch([pa.array(values, pa.int64())], schema=schema) for values in ([1, 2], [], [3])]
+    reader = StreamReader(schema)
+    for chosen in ([0], [0], [0, 2], [], [1], [2, 1, 0], [0]):
+        payload = _stream(schema, *(batches[i] for i in chosen)) + b"behind"
+        read, end = reader.read(b"before" + payload, len(b"before"))
+        assert [value for batch in read for value in batch.column(0).to_pylist()] == [
+            value for i in chosen for value in batches[i].column(0).to_pylist()
+        ]
+        assert end == len(b"before") + len(payload) - len(b"behind")
+    with pytest.raises((pa.ArrowException, OSError)):
+        reader.read(_stream(schema, batches[0])[:-40], 0)
+
+
+def test_streams_of_other_columns_are_refused() -> None:
+    """A stream whose columns have other names or types is refused, whatever was read before."""
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    reader = StreamReader(schema)
+    for other in (pa.schema([("m", pa.int64())]), pa.schema([("n", pa.int32())])):
+        with pytest.raises(ValueError, match="expected"):
+            reader.read(_stream(other, pa.record_batch([[1]], schema=other)), 0)

@@ -2,7 +2,7 @@
 
 from schemas.pods import ContainerRecord, PodRecord, Run
 from schemas.snapshots import DeviceSlots, Grant, Snapshot
-from stream_jobs.core.grants import segments, slots_by_device, tenures
+from stream_jobs.core.grants import GrantLists, segments, tenures
 from stream_jobs.core.identity import Directory
 
 
@@ -82,7 +82,7 @@ def test_segments_cover_the_window_and_count_slots() -> None:
 def test_slots_are_never_fewer_than_were_granted() -> None:
     """The newest word of the kubelet counts, the label where there is none, and at least what was seen granted."""
     said = [snapshot(1), snapshot(2, ("s1", "a"), ("s2", "b"))]
-    assert slots_by_device(said, replicas=9) == {"GPU-1": 4}
+    assert GrantLists.of(said, 9).slots_by_device() == {"GPU-1": 4}
     unsaid = [Snapshot(mapping_seq=3, taken_us=3, processes=[], grants=said[1].grants, slots=[])]
-    assert slots_by_device(unsaid, replicas=1) == {"GPU-1": 2}
-    assert slots_by_device(unsaid, replicas=8) == {"GPU-1": 8}
+    assert GrantLists.of(unsaid, 1).slots_by_device() == {"GPU-1": 2}
+    assert GrantLists.of(unsaid, 8).slots_by_device() == {"GPU-1": 8}

@@ -1,0 +1,176 @@
+"""Readings held until their windows close: reduced to strips, and beside them what they were reduced from, narrowed.
+
+Strips are what a window needs of a reading that shares no time with another. Where two do share some, e.g. of two
+collectors, the columns are made again, so that the result is the same either way (tests/property/test_held.py).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_jobs.decode import Reading
+
+from .calendar import Calendar
+from .divide import Ints
+from .narrow import Narrow
+from .strips import Columns
+
+
+class DeviceFacts(NamedTuple):
+    """What a device list says of a GPU."""
+
+    gpu_uuid: str
+    gpu_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBlock:
+    """Messages that were decoded and reduced together; every column is narrowed, `*_first` say where a message's lie.
+
+    strip, row, piece, fact: as reduce.py and facts.py make them; `gpu` is a place in the message's sorted devices.
+    device: DEVICE_FIELDS, `gpu`, `rows` (of processes) and `first_row`, `list` (where its pid and start lie).
+    """
+
+    calendar: Calendar
+    """Of the windows that pieces were cut for."""
+    devices: list[list[DeviceFacts]]
+    strip: Ints
+    """A row per column of STRIP, `fact` one per column of FACTS."""
+    row: dict[str, Narrow]
+    piece: dict[str, Narrow]
+    fact: Ints
+    device: dict[str, Narrow]
+    process: dict[str, Narrow]
+    listed: dict[str, Narrow]
+    """pid and start_ticks of lists of processes."""
+    strip_first: Ints
+    fact_first: Ints
+    device_first: Ints
+    span_end_us: Ints
+    """Where the newest span of each message ends; 0 where it has none."""
+    odd: frozenset[int]
+    """Messages in which readings of a GPU share time or come out of order: only their columns count."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all columns."""
+        parts = (self.row, self.piece, self.device, self.process, self.listed)
+        narrowed = sum(column.size_bytes for part in parts for column in part.values())
+        return int(narrowed + self.strip.nbytes + self.fact.nbytes)
+
+    def columns(self, at: int) -> tuple[Columns, Columns]:
+        """Device and process columns of a message, as far as the meter needs them."""
+        start, end = int(self.device_first[at]), int(self.device_first[at + 1])
+        device: Columns = {name: column.part(start, end) for name, column in self.device.items()}
+        names = self.devices[at]
+        for name in DeviceFacts._fields:
+            words = np.array([*(getattr(d, name) for d in names), None], object)[:-1]
+            device[name] = words[device["gpu"]]
+        count, first, listed = device["rows"], device["first_row"], device["list"]
+        row = np.repeat(np.arange(count.size), count)
+        within = np.arange(row.size) - np.repeat(np.cumsum(count) - count, count)
+        process: Columns = {name: column.take(first[row] + within) for name, column in self.process.items()}
+        process |= {name: column.take(listed[row] + within) for name, column in self.listed.items()}
+        process["device_row"] = row
+        return device, process
+
+
+@dataclass(slots=True)
+class HeldReading:
+    """A message in a block, as a reading: its sender's identity and place in the log."""
+
+    boot_id: str
+    epoch_us: int
+    seq: int
+    offset: int
+    block: HeldBlock
+    at: int
+    flags: int
+    """Of all its readings, besides their own: what its place in the log says."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Its share of its block."""
+        return self.block.size_bytes // len(self.block.devices)
+
+    @property
+    def device(self) -> Columns:
+        """Its device columns, made again."""
+        return columns_of(self)[0]
+
+    @property
+    def process(self) -> Columns:
+        """Its process columns, made again."""
+        return self.block.columns(self.at)[1]
+
+    @property
+    def devices(self) -> list[DeviceFacts]:
+        """Its devices, sorted."""
+        return self.block.devices[self.at]
+
+
+AnyReading = Reading | HeldReading
+
+
+def devices_of(reading: AnyReading) -> list[DeviceFacts]:
+    """Devices that a reading lists, sorted."""
+    if isinstance(reading, HeldReading):
+        return reading.devices
+    names = dict(zip(reading.device["gpu_uuid"].tolist(), reading.device["gpu_model"].tolist(), strict=True))
+    return [DeviceFacts(uuid, names[uuid]) for uuid in sorted(names)]
+
+
+def together(listed: list[DeviceFacts], of_readings: list[list[DeviceFacts]]) -> list[DeviceFacts]:
+    """Devices of a list and of readings, sorted; of one GPU the first told. The list itself where it has them all."""
+    if all(devices is listed for devices in of_readings):
+        return listed
+    first = {device.gpu_uuid: device for device in listed}
+    for devices in of_readings:
+        for device in devices:
+            first.setdefault(device.gpu_uuid, device)
+    return [first[uuid] for uuid in sorted(first)]
+
+
+def columns_of(reading: AnyReading) -> tuple[Columns, Columns]:
+    """Device and process columns of a reading."""
+    if not isinstance(reading, HeldReading):
+        return reading.device, reading.process
+    device, process = reading.block.columns(reading.at)
+    device["flags"] |= reading.flags
+    return device, process
+
+
+def span_end_of(reading: AnyReading) -> int:
+    """Where its newest span ends, 0 where it has none."""
+    if isinstance(reading, HeldReading):
+        return int(reading.block.span_end_us[reading.at])
+    start, end = reading.device["span_start_us"], reading.device["span_end_us"]
+    return int(end[end > start].max(initial=0))
+
+
+class Arrived(NamedTuple):
+    """A message of a block on its way in: the time it touches, its newest time, and the sum of its spans."""
+
+    block: HeldBlock
+    at: int
+    rows: int
+    start_us: int
+    end_us: int
+    read_us: int
+    newest_us: int
+    span_us: int
+    flags: int = 0
+
+    @property
+    def devices(self) -> list[DeviceFacts]:
+        """Its devices, sorted."""
+        return self.block.devices[self.at]
+
+    def share_devices(self, devices: list[DeviceFacts]) -> None:
+        """Takes an equal list of its devices in the place of its own."""
+        self.block.devices[self.at] = devices
+
+    def held(self, boot_id: str, epoch_us: int, seq: int, offset: int) -> HeldReading:
+        """The reading that it is, of a sender and at a place in the log."""
+        return HeldReading(boot_id, epoch_us, seq, offset, self.block, self.at, self.flags)
