@@ -157,8 +157,7 @@ def add_node(rng, log, number, end, late, reboots=False, steps=()):
         pids = [(10 + p, 1000 + p) for p in range(4)] + [(99, 5), (98, 6)]
         shown = gpus if rng.random() < 0.95 else gpus[:1]
         named = mapping if rng.random() < 0.97 else mapping + 7
-        payload = reading_payload(rng, t0, t1, shown, pids, named, flags)
-        flags = 0
+        payload, flags = reading_payload(rng, t0, t1, shown, pids, named, flags), 0
         headers = Headers(
             record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch, seq=seq, complete_to_us=t1
         )
