@@ -1,7 +1,9 @@
 """Seeded logs of three topics: churn, silence, late, doubled, reordered and garbage records, collector restarts."""
 
 import random
+from functools import partial
 
+import msgspec
 import numpy as np
 
 from schemas.clock import ClockRecord, encode_clock
@@ -166,16 +168,19 @@ def add_node(rng, log, number, end, late, reboots=False, steps=()):
             clock += step
             continue
         log.add(GPU_SAMPLES, arrival + delay * SECOND, headers, payload)
-        if rng.random() < 0.06:
-            log.add(GPU_SAMPLES, arrival + (delay + rng.random() * 60) * SECOND, headers, payload)
-        if rng.random() < 0.04:
-            twin = Headers(
-                record="reading", cluster="c", node=name, boot_id=boot, epoch_us=epoch + 50, seq=seq, complete_to_us=t1
-            )
-            shifted = reading_payload(rng, t0 + 1_234_567, t1 + 1_234_567, gpus, pids, mapping)
-            log.add(GPU_SAMPLES, arrival + delay * SECOND + 1, twin, shifted)
+        shifted = partial(reading_payload, rng, t0 + 1_234_567, t1 + 1_234_567, gpus, pids, mapping)
+        _again(rng, log, headers, payload, arrival + delay * SECOND, shifted)
         seq += 1
         clock += step
+
+
+def _again(rng, log, headers, payload, arrival, shifted):
+    """Sometimes the same message once more, and sometimes what a second collector on the node says."""
+    if rng.random() < 0.06:
+        log.add(GPU_SAMPLES, arrival + rng.random() * 60 * SECOND, headers, payload)
+    if rng.random() < 0.04:
+        twin = msgspec.structs.replace(headers, epoch_us=headers.epoch_us + 50)
+        log.add(GPU_SAMPLES, arrival + 1, twin, shifted())
 
 
 def _gap(rng, log, lost, t0, arrival, late):
