@@ -8,6 +8,7 @@ at once; one is killed and stays away, and the other takes over. Printed with th
 import argparse
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -46,11 +47,14 @@ def warm_up(gpus: int) -> dict[str, Any]:
             wait_until(_is_caught_up(again), _PATIENCE_S, [again], "the place where it was")
             steps = _steps(again, again.began_s, "start")
         finally:
+            cpu_s = _children_cpu_s()
             again.end()
+    cpu_s = _children_cpu_s() - cpu_s
     reread = sum(event.told["reread_records"] for event in again.events() if event.name == "caught up")
     return {
         "gpus": gpus, "messages": filled.messages, "bytes": filled.bytes, "whole_log_s": read_s,
         "reread_records": reread, "steps": steps, "seconds": sum(steps.values()), "goal_s": WARM_UP_GOAL_S,
+        "cpu_s": cpu_s,
     }  # fmt: skip
 
 
@@ -142,6 +146,12 @@ def _steps(life: Life, killed_s: float, first: str) -> Steps:
     }
 
 
+def _children_cpu_s() -> float:
+    """CPU seconds of all processes started here that have ended: of a worker, from before its end to after it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _line(what: str, told: dict[str, Any]) -> str:
     steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in told["steps"].items())
     return f"{what}: {told['seconds']:.1f} s (goal {told['goal_s']:g} s): {steps}\n"
@@ -161,6 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result["warm_up"] = warm_up(options.gpus)
         told = result["warm_up"]
         sys.stdout.write(_line(f"warm-up, {told['gpus']:,} GPUs, {told['reread_records']:,} records", told))
+        sys.stdout.write(f"  of the worker {told['cpu_s']:.1f} s of CPU from its start to its end\n")
     if options.only != "warm-up":
         result |= live(options.nodes, options.before_s)
         other = "disturbed" if result["restart"]["other_disturbed"] else "undisturbed"
