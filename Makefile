@@ -15,7 +15,7 @@ LANES ?= 2
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos chaos-breaks bench bench-quick bench-latency bench-collector clean
+.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos chaos-breaks bench bench-quick bench-latency bench-takeover bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -74,6 +74,9 @@ bench-quick: $(STAMP) $(BENCH_STAMP) ## the same programs over small fleets (4 m
 
 bench-latency: $(STAMP) ## from the record that closes a window to its row in the ledger, 1,000 nodes in real time
 	$(BIN)/python -m infra.bench.latency
+
+bench-takeover: $(STAMP) ## a worker's warm-up, restart and take-over, with the part of each step (7 minutes)
+	$(BIN)/python -m infra.bench.takeover
 
 $(BENCH_STAMP): requirements/bench.txt
 	test -x $(BENCH_ENV)/bin/python || $(PYTHON) -m venv $(BENCH_ENV)

@@ -165,7 +165,7 @@ class FaustShell:
         self.app.consumer.pause_partitions({TP(topic, partition) for topic in topics})
 
     async def resume(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Reads on from an offset in each of some topics; FencedError if the partition is gone."""
+        """Reads on from an offset in each of some topics, paused or not; FencedError if the partition is gone."""
         self.app.consumer.resume_partitions({TP(topic, partition) for topic in offsets})
         await self.seek(partition, offsets)
 

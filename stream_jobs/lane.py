@@ -94,6 +94,10 @@ class Lane:
     """Topics that were fed since the watchdog looked."""
     paused: set[str] = field(default_factory=set)
     """Topics that are not read for now (restraint.py)."""
+    topics: dict[str, str] = field(default_factory=dict)
+    """Ids of the input topics."""
+    partitions: int = 0
+    """How many partitions they have."""
     counts: LaneCounts = field(default_factory=LaneCounts)
     begun: dict[str, int] = field(init=False)
 
@@ -160,7 +164,7 @@ class Lane:
         sha256 = digest(saved.body)
         self.slot, self.saved_sha256 = 1 - saved.slot, sha256
         reached = {topic: max(offset, self.reached.get(topic, 0)) for topic, offset in self.expected.items()}
-        return Pointer(1, self.writer, saved.slot, chunks, sha256, reached)
+        return Pointer(1, self.writer, saved.slot, chunks, sha256, reached, self.topics, self.partitions)
 
     def _is_next(self, message: Received) -> bool:
         offset, expected = message.record.offset, self.expected[message.topic]

@@ -4,6 +4,8 @@ The jobs' shell around confluent-kafka's consumer and admin for these two questi
 Tested on a real broker in tests/integration/test_worker.py.
 """
 
+from typing import NamedTuple
+
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -20,8 +22,15 @@ _ANSWER_S = 10.0
 _READ_S = 30.0
 
 
-def topic_ids(bootstrap_servers: str) -> dict[str, str]:
-    """Ids of the topics a worker needs; Retry if the broker is away, Stop if a topic is missing or laid out wrongly."""
+class Layout(NamedTuple):
+    """Ids of the topics a worker needs, and in how many partitions those that go together are."""
+
+    ids: dict[str, str]
+    partitions: int
+
+
+def topic_layout(bootstrap_servers: str) -> Layout:
+    """How the topics are laid out; Retry if the broker is away, Stop if a topic is missing or laid out wrongly."""
     wanted = (*INPUT_TOPICS, GPU_USAGE, METER_PROGRESS, DEAD_LETTERS, METER_SETTINGS)
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     try:
@@ -37,8 +46,12 @@ def topic_ids(bootstrap_servers: str) -> dict[str, str]:
         raise Retry(f"broker {bootstrap_servers} did not describe its topics within {_ANSWER_S:.0f} s") from error
     counts = {name: len(found[name].partitions) for name in wanted if name not in (DEAD_LETTERS, METER_SETTINGS)}
     if len(set(counts.values())) != 1:
-        raise Stop(f"topics that are partitioned alike have different partition counts: {counts}; see `topics diff`")
-    return {name: str(topic.topic_id) for name, topic in found.items()}
+        raise Stop(
+            f"topics that are partitioned alike have different partition counts: {counts}; counts never grow in place, "
+            "since a node's records would go to another partition than those before. See `gpumeter topics diff`"
+        )
+    ids = {name: str(topic.topic_id) for name, topic in found.items()}
+    return Layout(ids, counts[GPU_USAGE])
 
 
 def read_progress(bootstrap_servers: str, partition: int, pointer: Pointer) -> Progress:

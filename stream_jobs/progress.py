@@ -29,7 +29,17 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class Pointer(
-    msgspec.Struct, frozen=True, rename={"version": "v", "writer": "w", "slot": "s", "chunks": "c", "reached": "r"}
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "version": "v",
+        "writer": "w",
+        "slot": "s",
+        "chunks": "c",
+        "reached": "r",
+        "topics": "t",
+        "partitions": "n",
+    },
 ):
     """The commit's metadata: which records of meter-progress are the progress, and what they must hash to.
 
@@ -42,6 +52,10 @@ class Pointer(
     chunks: list[int]
     sha256: str
     reached: dict[str, int] = {}
+    topics: dict[str, str] = {}
+    """Ids of the input topics, since offsets mean nothing in a topic that was made anew."""
+    partitions: int = 0
+    """How many there were; 0 where it was not noted."""
 
 
 def encode_body(progress: Progress) -> bytes:

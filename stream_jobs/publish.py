@@ -31,7 +31,7 @@ class Publisher:
 
     def __init__(self, bootstrap_servers: str, client_id: str) -> None:
         self._bootstrap = bootstrap_servers
-        self._failed: list[KafkaError] = []
+        self._failed: list[str] = []
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -50,7 +50,7 @@ class Publisher:
 
         def delivered(error: KafkaError | None, sent: Message) -> None:
             if error is not None:
-                self._failed.append(error)
+                self._failed.append(f"{message.topic}: {error.str()}")
             elif acknowledged is not None:
                 acknowledged(int(sent.offset() or 0))
 
@@ -80,7 +80,7 @@ class Publisher:
         """Returns when all is acknowledged; Retry where something was not, with the broker's reason."""
         waiting = self._producer.flush(_FLUSH_TIMEOUT_S)
         if self._failed or waiting:
-            reason = self._failed[0].str() if self._failed else "no answer"
+            reason = self._failed[0] if self._failed else "no answer"
             raise Retry(
                 f"broker {self._bootstrap} did not acknowledge {len(self._failed) + waiting} messages ({reason}); "
                 "nothing was committed, a restart publishes them again"

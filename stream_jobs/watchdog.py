@@ -107,7 +107,13 @@ class Watchdog:
             silent_s, expected, end = lane.silent_s[topic], lane.expected[topic], ends[partition][topic]
             if starts[partition][topic] > expected:
                 raise Stop(truncated(topic, partition, expected, starts[partition][topic]))
-            if end <= expected:
+            if end < expected:
+                # Asked while this was silent, so nothing was read in between.
+                raise Stop(
+                    f"{topic}/{partition}: the log ends at {end}, offset {expected} is next: the topic was made anew, "
+                    "or the brokers lost what was metered. Nothing goes on; delete the consumer group to begin anew"
+                )
+            if end == expected:
                 lane.silent_s[topic] = 0.0
             elif silent_s > SILENCE_S:
                 raise Retry(

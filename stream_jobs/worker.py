@@ -10,7 +10,6 @@ import os
 
 from schemas.health import Health, judge
 from schemas.metrics import Values
-from schemas.names import GPU_SAMPLES
 
 from . import log
 from .clock import monotonic_s, wall_us
@@ -20,7 +19,7 @@ from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
 from .intake import Intake
 from .lane import Lane, Received
 from .live_figures import LiveFigures
-from .log_reader import first_offset, topic_ids
+from .log_reader import first_offset, topic_layout
 from .metrics import Page, serve
 from .opening import Opener
 from .part_reader import PartReader
@@ -46,7 +45,7 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._log = log.logger("worker")
-        ids = topic_ids(settings.bootstrap_servers)
+        layout = topic_layout(settings.bootstrap_servers)
         self._publisher = Publisher(settings.bootstrap_servers, f"{settings.group}-worker")
         self._parts = PartReader(settings.bootstrap_servers)
         self._best_effort = BestEffort(settings.bootstrap_servers, f"{settings.group}-live")
@@ -59,7 +58,7 @@ class Worker:
         self._turned_s = self._looked_s = monotonic_s()
         self._shell = FaustShell(settings, self._intake.receive, self._loop)
         self._rules = Rules(settings.bootstrap_servers, settings.meter(), self._log)
-        self._opener = Opener(self._shell, settings.bootstrap_servers, self._rules, ids[GPU_SAMPLES])
+        self._opener = Opener(self._shell, settings.bootstrap_servers, self._rules, layout)
         self._watchdog = Watchdog(self._shell, self._log)
         key = settings.clock_key.get_secret_value().encode()
         self._clock = StandIn(self._shell, self._publisher.send, key, settings.watcher_away_s, self._log)

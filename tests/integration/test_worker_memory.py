@@ -41,7 +41,11 @@ def filled(own_kafka: LocalKafka) -> str:
 
 def _peak(bootstrap: str, log: Path, **environment: str) -> int:
     """Most readings that a worker held while it read everything; its rows must be exact."""
-    settings = {"GPUMETER_WORKER_GROUP": log.stem, "GPUMETER_WORKER_STATUS_S": "0.1"} | environment
+    settings = {
+        "GPUMETER_WORKER_GROUP": log.stem,
+        "GPUMETER_WORKER_STATUS_S": "0.1",
+        "GPUMETER_WORKER_BUFFER_MESSAGES": "500",
+    } | environment
     worker = harness.WorkerProcess(bootstrap, log, **settings)
     expected = harness.expected_rows(bootstrap)
     wanted = max(key[4] for key in expected)

@@ -9,8 +9,9 @@ from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS
 from stream_jobs import opening
 from stream_jobs.core.carry import Carry, Progress, encode_carry
 from stream_jobs.core.settings import MeterSettings
-from stream_jobs.errors import FencedError, Stop
+from stream_jobs.errors import FencedError, Retry, Stop
 from stream_jobs.lane import Lane
+from stream_jobs.log_reader import Layout
 from stream_jobs.opening import Opener
 from stream_jobs.progress import Pointer, digest, encode_body, encode_pointer
 from stream_jobs.rules import Rules
@@ -34,21 +35,29 @@ class Shell:
         """The same of every topic."""
         return {p: dict.fromkeys(INPUT_TOPICS, self._start) for p in partitions}
 
-    async def seek(self, partition: int, offsets: Mapping[str, int]) -> None:
+    async def resume(self, partition: int, offsets: Mapping[str, int]) -> None:
         """Notes it."""
         if self._gone:
             raise FencedError("another assignment")
         self.seeks.append((partition, dict(offsets)))
 
 
-def _commit(**other: str) -> dict[str, tuple[int, str]]:
-    pointer = Pointer(1, "w", 0, [7], digest(encode_body(PROGRESS)), {GPU_SAMPLES: 150})
+IDS = {topic: f"id of {topic}" for topic in INPUT_TOPICS}
+LAYOUT = Layout(IDS, 8)
+
+
+def _commit(partitions: int = 8, topics: dict[str, str] = IDS, **other: str) -> dict[str, tuple[int, str]]:
+    pointer = Pointer(1, "w", 0, [7], digest(encode_body(PROGRESS)), {GPU_SAMPLES: 150}, topics, partitions)
     return {topic: (offset, other.get(topic, encode_pointer(pointer))) for topic, offset in OFFSETS.items()}
 
 
-def _open(shell: Shell, monkeypatch: pytest.MonkeyPatch, progress: Progress = PROGRESS) -> list[Lane]:
+def _open(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, progress: Progress = PROGRESS, layout: Layout = LAYOUT
+) -> list[Lane]:
     monkeypatch.setattr(opening, "read_progress", lambda *_: progress)
-    opener = Opener(shell, "nowhere", Rules("nowhere", MeterSettings(), None), "id")  # type: ignore[arg-type]
+    monkeypatch.setattr(opening, "topic_layout", lambda *_: layout)
+    rules = Rules("nowhere", MeterSettings(), None)
+    opener = Opener(shell, "nowhere", rules, LAYOUT)  # type: ignore[arg-type]
 
     async def run() -> list[Lane]:
         return [lane async for lane in opener.open([3, 5], 2)]
@@ -93,6 +102,37 @@ def test_progress_of_other_offsets_stops(monkeypatch: pytest.MonkeyPatch) -> Non
     other = Progress(OFFSETS | {POD_EVENTS: 1}, PROGRESS.carry)
     with pytest.raises(Stop, match="the commit says"):
         _open(Shell(_commit()), monkeypatch, other)
+
+
+def test_progress_of_a_topic_that_was_made_anew_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of a topic mean nothing in another of its name: the worker stops and names the topic."""
+    with pytest.raises(Stop, match=r"pod-events/3: the progress is of topic another,.*made anew"):
+        _open(Shell(_commit(topics=IDS | {POD_EVENTS: "another"})), monkeypatch)
+
+
+def test_progress_of_another_number_of_partitions_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics that grew since the progress was made stop the worker; a progress that does not say goes on."""
+    with pytest.raises(Stop, match="had 4 partitions and have 8"):
+        _open(Shell(_commit(partitions=4)), monkeypatch)
+    assert _open(Shell(_commit(partitions=0, topics={})), monkeypatch)
+
+
+def test_topics_that_grow_under_a_worker_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a new assignment the topics are looked at again; more partitions than at the start stop the worker."""
+    with pytest.raises(Stop, match="had 8 partitions and have 9"):
+        _open(Shell(_commit()), monkeypatch, layout=LAYOUT._replace(partitions=9))
+
+
+def test_topics_made_anew_under_a_worker_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that was made anew while the worker ran ends it with Retry: a restart knows the new one."""
+    with pytest.raises(Retry, match="gpu-samples were made anew"):
+        _open(Shell({}), monkeypatch, layout=LAYOUT._replace(ids=IDS | {GPU_SAMPLES: "another"}))
+
+
+def test_lane_notes_what_its_topics_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane knows the ids and the number of partitions of its topics, which go into its progress."""
+    lane = _open(Shell({}), monkeypatch)[0]
+    assert (lane.topics, lane.partitions, lane.meter.source.topic_id) == (IDS, 8, IDS[GPU_SAMPLES])
 
 
 def test_assignment_that_changes_meanwhile_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

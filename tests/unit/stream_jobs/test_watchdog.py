@@ -85,6 +85,12 @@ def test_log_that_begins_behind_the_expected_offset_stops() -> None:
         _watch(Reader(end=9, start=9), _lane(4), AGAIN_S + 2)
 
 
+def test_log_that_ends_before_what_was_read_stops() -> None:
+    """A log that ends below the offset that is next was made anew, or lost records: the worker stops."""
+    with pytest.raises(Stop, match="the log ends at 3, offset 4 is next"):
+        _watch(Reader(end=3), _lane(4), AGAIN_S + 2)
+
+
 def test_frozen_process_counts_no_silence() -> None:
     """A step of minutes between two looks (SIGSTOP) is not silence of the reader."""
     reader = Reader(end=9)
