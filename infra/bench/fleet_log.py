@@ -40,6 +40,12 @@ def messages(shape: FleetShape, only_partition: int | None = None) -> Iterator[S
     return merge(*streams, key=lambda sent: sent.at_us)
 
 
+def standing(shape: FleetShape) -> Iterator[Sent]:
+    """Only what the log begins with and a running worker has known for long: every node and pod."""
+    partitions = [partition_of(CLUSTER, name, shape.partitions) for name in shape.node_names()]
+    return _FleetLog(shape, partitions).facts(list(range(shape.nodes)))
+
+
 class _FleetLog:
     def __init__(self, shape: FleetShape, partitions: list[int]) -> None:
         self._shape, self._partitions = shape, partitions

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from infra.bench.errors import BenchError
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a program took for so many samples; a sample is one process on one GPU over one second."""
@@ -20,6 +22,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """CPU seconds until it had started up; not in cpu_s."""
     load_1m: float = 0.0
     """Load of the machine as it began, so that a figure taken beside other work is known as such."""
+    standing_cpu_s: float = 0.0
+    """CPU seconds for reading what the log begins with; all but the share of `cpu_s` that is due was taken off it."""
     shape: dict[str, Any] = {}
     """Of the fleet and the run, whatever differs between the rows of a table."""
 
@@ -32,6 +36,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def cpu_s_per_million_samples(self) -> float:
         """CPU seconds for a million samples."""
         return self.cpu_s / self.samples * 1e6
+
+    def without_standing(self, standing_cpu_s: float, share: float) -> "Outcome":
+        """Less what it took to read the standing facts, but for the share of it that falls due in the log's time."""
+        cpu_s = self.cpu_s - (1 - share) * standing_cpu_s
+        if cpu_s <= 0:
+            raise BenchError(
+                f"{self.name}: {self.cpu_s:.1f} CPU s in all, {standing_cpu_s:.1f} for standing facts alone"
+            )
+        return msgspec.structs.replace(self, cpu_s=cpu_s, standing_cpu_s=standing_cpu_s)
 
     def row(self, faust_event: "Outcome | None" = None) -> dict[str, Any]:
         """As a row of build/bench.json; the ratio says how many times cheaper than the per-event Faust job."""
@@ -47,6 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "cpu_s": round(self.cpu_s, 3),
             "wall_s": round(self.wall_s, 3),
             "start_cpu_s": round(self.start_cpu_s, 3),
+            "standing_cpu_s": round(self.standing_cpu_s, 3),
             "load_1m": round(self.load_1m, 2),
             **self.shape,
         }

@@ -29,6 +29,10 @@ with the pod already named, and only sum points per pod and minute: `faust_event
 tumbling windows with state and changelog, `bytewax` tumbling windows in memory, `flink` SQL with checkpoints every 5 s.
 Each one's sums were checked. So the input differs in form, and the meter does more.
 
+The log begins with every node and pod, which a running worker has known for long, and which the watcher publishes again
+each hour. Of the CPU time to read them (measured over a log of nothing else, `standing_cpu_s` in the record) the share
+that falls due in the log's time counts; `samples/s`, by the wall clock, has all of it.
+
 """
 _SWEEPS = {
     "gpus": "Size of the fleet",

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from infra.bench.errors import BenchError
-from infra.bench.fleet_log import messages
+from infra.bench.fleet_log import messages, standing
 from infra.bench.kafka_log import broker, fill
 from infra.bench.latency import measure as measure_latency
 from infra.bench.outcome import Outcome, decode
@@ -26,12 +26,14 @@ from infra.bench.page import page, table
 from infra.bench.peers.run import FAUST_EVENT, Places, run_peer
 from infra.bench.plan import FULL, QUICK, Plan, smaller
 from infra.bench.shape import FleetShape
-from infra.bench.workers import Run, meter_log
+from infra.bench.workers import Run, Work, meter_log
 from infra.broker.errors import BrokerError
 
 RESULT, SWEEPS, LOGS = Path("build/bench.json"), Path("build/bench-sweeps.json"), Path("build/bench-logs")
 DOCS = Path(__file__).parents[1] / "docs"
 _ALONE_LIMIT_S = 900.0
+REPUBLISHED_S = 3600
+"""The watcher publishes every pod and node again each hour."""
 
 
 class Bench:
@@ -40,6 +42,7 @@ class Bench:
     def __init__(self, plan: Plan, places: Places) -> None:
         self._plan, self._places = plan, places
         self._begun_s = time.monotonic()
+        self._standing_cpu_s: dict[tuple[int, int], float] = {}
         self.failures: list[str] = []
 
     def headline(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -78,14 +81,37 @@ class Bench:
     def log(self, shape: FleetShape, runs: Sequence[Run]) -> list[tuple[Run, Outcome]]:
         """Runs over one filled log with their outcomes; one that failed is left out."""
         outcomes: list[tuple[Run, Outcome]] = []
+        if not self._knows_standing(shape):
+            return outcomes
         with broker(self._places.folder, partitions=shape.partitions) as bootstrap:
-            filled = fill(bootstrap, messages(shape))
-            self._say(f"log of {shape.gpus:,} GPUs over {shape.seconds} s: {filled.messages:,} messages")
+            records = fill(bootstrap, messages(shape)).messages
+            self._say(f"log of {shape.gpus:,} GPUs over {shape.seconds} s: {records:,} messages")
             for run in runs:
                 what = f"{run.name} at {shape.gpus:,} GPUs"
-                measure = partial(meter_log, bootstrap, shape, filled.messages, run, LOGS)
+                measure = partial(self._worker, bootstrap, shape, records, run)
                 outcomes += [(run, outcome) for outcome in self._try(what, measure)]
         return outcomes
+
+    def _worker(self, bootstrap: str, shape: FleetShape, records: int, run: Run) -> Outcome:
+        work = Work(records, shape.windows_in_all(run.window_s, run.lateness_s), shape.rows, shape)
+        share = min(1.0, shape.seconds / REPUBLISHED_S)
+        return meter_log(bootstrap, work, run, LOGS).without_standing(
+            self._standing_cpu_s[shape.gpus, shape.pods], share
+        )
+
+    def _knows_standing(self, shape: FleetShape) -> bool:
+        """Measures once what a fleet's nodes and pods take to be read; False where that failed."""
+        key = (shape.gpus, shape.pods)
+        if key not in self._standing_cpu_s:
+            with broker(self._places.folder, partitions=shape.partitions) as bootstrap:
+                records = fill(bootstrap, standing(shape)).messages
+                work = Work(records, 0, records, shape)
+                found = self._try(
+                    f"standing facts of {shape.gpus:,} GPUs", partial(meter_log, bootstrap, work, Run(), LOGS)
+                )
+            for outcome in found:
+                self._standing_cpu_s[key] = outcome.cpu_s
+        return key in self._standing_cpu_s
 
     def _alone(self, name: str) -> Outcome:
         shape = self._plan.alone

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -40,6 +41,15 @@ class Run:
     limit_s: float = 900.0
     limit_mib: float = 14_000.0
     name: str = "worker"
+
+
+class Work(NamedTuple):
+    """What a log asks for: records to take, windows to close, samples among them, and the fleet it is of."""
+
+    records: int
+    windows: int
+    samples: int
+    shape: FleetShape
 
 
 class _Worker:
@@ -79,8 +89,8 @@ class _Worker:
         return Counter({name: int(sum(page.get(f"gpumeter_worker_{name}_total", {}).values())) for name in _COUNTED})
 
 
-def meter_log(bootstrap: str, shape: FleetShape, records: int, run: Run, folder: Path) -> Outcome:
-    """Outcome of metering a log of so many records; BenchError where a worker ends or is not done in time."""
+def meter_log(bootstrap: str, work: Work, run: Run, folder: Path) -> Outcome:
+    """Outcome of metering a whole log; BenchError where a worker ends or is not done in time."""
     folder.mkdir(parents=True, exist_ok=True)
     group = f"{run.name}-{time.monotonic_ns()}"
     with ExitStack() as stack:
@@ -88,11 +98,11 @@ def meter_log(bootstrap: str, shape: FleetShape, records: int, run: Run, folder:
         for number in range(run.workers):
             workers.append(_Worker(bootstrap, group, run, folder / f"{group}-{number}.log"))
             stack.callback(end, workers[-1].process, patience_s=_END_S)
-        return _measure(workers, shape, records, run)
+        return _measure(workers, work, run)
 
 
-def _measure(workers: Sequence[_Worker], shape: FleetShape, records: int, run: Run) -> Outcome:
-    wanted, deadline = shape.windows_in_all(run.window_s, run.lateness_s), time.monotonic() + run.limit_s
+def _measure(workers: Sequence[_Worker], work: Work, run: Run) -> Outcome:
+    deadline = time.monotonic() + run.limit_s
     while True:
         used = [worker.look() for worker in workers]
         if time.monotonic() < deadline and not all(worker.began for worker in workers):
@@ -100,26 +110,26 @@ def _measure(workers: Sequence[_Worker], shape: FleetShape, records: int, run: R
             continue
         time.sleep(_LOOK_S)
         done = sum((worker.counts() for worker in workers), Counter[str]())
-        if done["windows"] >= wanted and done["records"] >= records:
+        if done["windows"] >= work.windows and done["records"] >= work.records:
             break
-        so_far = f"{done['windows']} windows of {wanted}, {done['records']} records of {records}"
+        so_far = f"{done['windows']} windows of {work.windows}, {done['records']} records of {work.records}"
         if max(now.rss_mib for now in used) > run.limit_mib:
             raise BenchError(f"{run.name}: more than {run.limit_mib:,.0f} MiB after {so_far}")
         if time.monotonic() > deadline:
             raise BenchError(f"{run.name}: {so_far} in {run.limit_s:g} s")
     used, ended_s = [worker.look() for worker in workers], time.monotonic()
-    if done["windows"] > wanted or done["conservation_violations"] or not done["rows"]:
-        raise BenchError(f"{run.name}: {wanted} windows were wanted and no law broken; the workers say {dict(done)}")
+    if done["windows"] > work.windows or done["conservation_violations"] or (work.windows and not done["rows"]):
+        raise BenchError(f"{run.name}: wanted {work.windows} windows and no law broken; the workers say {dict(done)}")
     starts = [worker.began or Usage(0, 0, 0) for worker in workers]
     return Outcome(
         name=run.name,
-        samples=shape.rows,
+        samples=work.samples,
         cpu_s=sum(now.cpu_s - begin.cpu_s for now, begin in zip(used, starts, strict=True)),
         wall_s=ended_s - min(worker.began_s for worker in workers),
         peak_mib=max(now.peak_mib for now in used),
         start_cpu_s=sum(begin.cpu_s for begin in starts),
         shape={
-            "gpus": shape.gpus, "node_windows": done["windows"], "window_s": run.window_s, "lateness_s": run.lateness_s,
-            "pods": shape.pods, "workers": run.workers, "usage_rows": done["rows"], "cores": os.cpu_count(),
+            "gpus": work.shape.gpus, "pods": work.shape.pods, "node_windows": done["windows"], "workers": run.workers,
+            "window_s": run.window_s, "lateness_s": run.lateness_s, "usage_rows": done["rows"], "cores": os.cpu_count(),
         },
     )  # fmt: skip

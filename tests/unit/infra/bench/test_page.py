@@ -1,7 +1,8 @@
 """Figures: from outcomes to the rows and the page that people read."""
 
 from infra.bench.outcome import Outcome, decode, encode
-from infra.bench.page import page, table
+from infra.bench.page import page, recorded, table
+from infra.bench.run import DOCS
 
 FAUST = Outcome(name="faust_event", samples=1_000, cpu_s=0.2, wall_s=0.5, peak_mib=60.0, shape={"gpus": 8})
 CORE = Outcome(name="core", samples=8_000_000, cpu_s=1.0, wall_s=2.0, peak_mib=300.0, shape={"gpus": 2_000})
@@ -32,3 +33,10 @@ def test_page_shows_programs_and_sweeps() -> None:
     assert text.index("## Length of the window") < text.index("| 300 | 0.125 |")
     assert "## Workers" not in text
     assert "2 cores whose load was 0.0 to 3.5" in text
+
+
+def test_page_in_the_repository_is_made_of_the_record_beside_it() -> None:
+    """There is no page of figures without the recorded run that it is made of, word for word."""
+    page_file, record = DOCS / "bench.md", DOCS / "bench.json"
+    made = {page_file: page(*recorded(record.read_text()))} if record.exists() else {}
+    assert {file: file.read_text() for file in [page_file] if file.exists()} == made

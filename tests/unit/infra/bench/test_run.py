@@ -13,6 +13,7 @@ from infra.bench.kafka_log import Filled
 from infra.bench.outcome import Outcome
 from infra.bench.peers.run import Places
 from infra.bench.plan import FULL, QUICK, smaller
+from infra.bench.workers import Run, Work
 
 PLACES = Places(None, Path("logs"), "python")
 NAMES = ["worker", "core", "decode", "faust_event", "quixstreams", "bytewax", "flink"]
@@ -34,7 +35,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> run.Bench:
     """A quick bench whose programs all take a second, the per-event Faust job a hundred."""
     monkeypatch.setattr(run, "broker", no_broker)
     monkeypatch.setattr(run, "fill", lambda *_: Filled(0, 0))
-    monkeypatch.setattr(run, "meter_log", lambda *_: outcome("worker", 1.0))
+    monkeypatch.setattr(run, "meter_log", lambda _, work, *__: outcome("worker", 1.0 if work.windows else 1e-6))
     monkeypatch.setattr(run, "run_peer", lambda name, *_: outcome(name, 100.0 if name == "faust_event" else 1.0))
     monkeypatch.setattr(run.Bench, "_alone", lambda _, name: outcome(name, 1.0))
     return run.Bench(QUICK, PLACES)
@@ -63,6 +64,21 @@ def test_program_that_fails_costs_its_row_and_is_told(bench: run.Bench, monkeypa
     rows, _ = bench.headline()
     assert [row["name"] for row in rows] == [name for name in NAMES if name != "bytewax"]
     assert bench.failures == ["bytewax: no outcome"]
+
+
+def test_standing_facts_cost_their_share_of_an_hour(bench: run.Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what reading all pods took, what falls due in the log's time stays; it is measured once a fleet."""
+    asked: list[int] = []
+
+    def measured(_: str, work: Work, *__: Any) -> Outcome:
+        asked.append(work.windows)
+        return outcome("worker", 10.0 if work.windows else 4.0)
+
+    monkeypatch.setattr(run, "meter_log", measured)
+    shape = QUICK.fleets[0]
+    found = [each for _ in range(2) for _, each in bench.log(shape, (Run(),))]
+    assert [each.cpu_s for each in found] == [10.0 - 4.0 * (1 - shape.seconds / 3600)] * 2
+    assert [windows for windows in asked if not windows] == [0]
 
 
 def test_run_of_two_sweeps_stands_in_both_tables(bench: run.Bench) -> None:
