@@ -4,13 +4,14 @@ Deterministic: a producer process that was killed makes the same list again and 
 """
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import CLOCK, Headers, encode_headers
 from schemas.ids import message_key, partition_of
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
-from tests.chaos.plan import PARTITIONS, Plan
+from tests.chaos.plan import PARTITIONS, PRODUCE_S, Plan
 from tests.property.workload import SECOND, START, add_node
 
 CLUSTER = "c"
@@ -25,6 +26,8 @@ _CLOCKS = (
     ((180, -3_600), (300, 0)),
 )  # fmt: skip
 """How nodes' wall clocks go wrong: from which second on by how many, up to hours ahead or behind."""
+_FLEET_PART = 0.75
+"""Of the time of a seed, for the minutes in which there are readings."""
 RUN_ON_S = 700
 """Clock beyond the last reading: the wait for silent nodes and every gap of the clock."""
 
@@ -74,7 +77,35 @@ def messages(plan: Plan) -> list[Timed]:
     for number in range(plan.nodes):
         add_node(rng, log, number, end_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
     _garbage(rng, log, end_s)
-    return sorted(log.messages, key=lambda m: m[:2])
+    return sorted(_held_back(rng, sorted(log.messages, key=lambda m: m[:2])), key=lambda m: m.arrival_us)
+
+
+def due_s(sent: Sequence[Timed]) -> list[float]:
+    """When each message is sent, in seconds from the first; the fleet's own minutes get most of the time."""
+    first_us, last_us, fleet_us = sent[0].arrival_us, sent[-1].arrival_us, START + (MINUTES * 60 + 30) * SECOND
+    slow_s = _FLEET_PART * PRODUCE_S
+    return [
+        slow_s * (m.arrival_us - first_us) / (fleet_us - first_us)
+        if m.arrival_us < fleet_us
+        else slow_s + (PRODUCE_S - slow_s) * (m.arrival_us - fleet_us) / (last_us - fleet_us)
+        for m in sent
+    ]
+
+
+def _held_back(rng: random.Random, sent: list[Timed]) -> list[Timed]:
+    """Some partitions of some topics take nothing for minutes, and then all at once: the topics drift apart."""
+    stalls = {}
+    for topic in INPUT_TOPICS:
+        for partition in range(PARTITIONS):
+            if rng.random() < 0.5:
+                begin_us = START + rng.randrange(20, MINUTES * 60) * SECOND
+                stalls[topic, partition] = begin_us, begin_us + rng.randrange(30, 200) * SECOND
+    out = []
+    for message in sent:
+        begin_us, end_us = stalls.get((message.topic, message.partition), (0, 0))
+        held = begin_us <= message.arrival_us < end_us
+        out.append(message._replace(arrival_us=end_us) if held else message)
+    return out
 
 
 def _clocks(rng: random.Random, log: FleetLog, end_s: int) -> None:
