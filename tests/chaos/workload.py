@@ -26,7 +26,7 @@ _CLOCKS = (
     ((180, -3_600), (300, 0)),
 )  # fmt: skip
 """How nodes' wall clocks go wrong: from which second on by how many, up to hours ahead or behind."""
-_FLEET_PART = 0.75
+_FLEET_PART = 0.55
 """Of the time of a seed, for the minutes in which there are readings."""
 RUN_ON_S = 700
 """Clock beyond the last reading: the wait for silent nodes and every gap of the clock."""
@@ -75,7 +75,9 @@ def messages(plan: Plan) -> list[Timed]:
     end_s = MINUTES * 60
     _clocks(rng, log, end_s + RUN_ON_S)
     for number in range(plan.nodes):
-        add_node(rng, log, number, end_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
+        # Some fall silent for good: their windows go on by the clock alone, from the carry of what they last said.
+        last_s = end_s if rng.random() < 0.7 else rng.randrange(60, 240)
+        add_node(rng, log, number, last_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
     _garbage(rng, log, end_s)
     return sorted(_held_back(rng, sorted(log.messages, key=lambda m: m[:2])), key=lambda m: m.arrival_us)
 
@@ -94,17 +96,18 @@ def due_s(sent: Sequence[Timed]) -> list[float]:
 
 def _held_back(rng: random.Random, sent: list[Timed]) -> list[Timed]:
     """Some partitions of some topics take nothing for minutes, and then all at once: the topics drift apart."""
-    stalls = {}
+    stalls: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for topic in INPUT_TOPICS:
         for partition in range(PARTITIONS):
-            if rng.random() < 0.5:
-                begin_us = START + rng.randrange(20, MINUTES * 60) * SECOND
-                stalls[topic, partition] = begin_us, begin_us + rng.randrange(30, 200) * SECOND
+            for first_s, last_s in ((20, MINUTES * 60), (MINUTES * 60 + 200, MINUTES * 60 + 450)):
+                if rng.random() < 0.5:
+                    begin_us = START + rng.randrange(first_s, last_s) * SECOND
+                    stall = begin_us, begin_us + rng.randrange(30, 200) * SECOND
+                    stalls.setdefault((topic, partition), []).append(stall)
     out = []
     for message in sent:
-        begin_us, end_us = stalls.get((message.topic, message.partition), (0, 0))
-        held = begin_us <= message.arrival_us < end_us
-        out.append(message._replace(arrival_us=end_us) if held else message)
+        ends = [b for a, b in stalls.get((message.topic, message.partition), []) if a <= message.arrival_us < b]
+        out.append(message._replace(arrival_us=ends[0]) if ends else message)
     return out
 
 
