@@ -186,12 +186,12 @@ CAUGHT_ON = {
     "no-deduplication": 2,
     "facts-above-the-cut": 2,
     "readings-above-the-cut": 2,
-    "carry-forgotten": 2,
-    "carry-of-now": 1,
-    "cuts-forgotten": 2,
+    "carry-forgotten": 10,
+    "carry-of-now": 13,
+    "cuts-forgotten": 10,
     "idle-by-wall-clock": 1,
-    "pointer-ignored": 1,
-    "late-facts-forgotten": 8,
+    "pointer-ignored": 26,
+    "late-facts-forgotten": 13,
     "minute-ignored": 2,
 }
 

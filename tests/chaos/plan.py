@@ -6,7 +6,7 @@ from dataclasses import dataclass
 PARTITIONS = 4
 BROKERS = 3
 PRODUCE_S = 16.0
-_FIRST_FAULT_S, _LAST_FAULT_S = 0.5, 14.0
+_FIRST_FAULT_S, _LAST_FAULT_S = 0.5, 15.0
 
 KINDS = {
     "worker kill": (5, 0.2, 3.0),

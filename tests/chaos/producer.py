@@ -10,8 +10,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.chaos.plan import PRODUCE_S, make_plan
-from tests.chaos.workload import Timed, messages
+from tests.chaos.plan import make_plan
+from tests.chaos.workload import Timed, due_s, messages
 
 _SAVE_S = 0.2
 
@@ -37,7 +37,7 @@ class _Place:
 
 
 def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
-    """Sends what is not acknowledged yet, in PRODUCE_S for the whole list; ends when all is."""
+    """Sends what is not acknowledged yet, each when it is due; ends when all is."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -48,11 +48,10 @@ def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
             "log_level": 3,
         }
     )
-    first_us, span_us = sent[0].arrival_us, sent[-1].arrival_us - sent[0].arrival_us
-    due_s = [(m.arrival_us - first_us) / span_us * PRODUCE_S for m in sent]
-    began_s, saved_s = time.monotonic() - due_s[min(place.next, len(sent) - 1)], time.monotonic()
+    due = due_s(sent)
+    began_s, saved_s = time.monotonic() - due[min(place.next, len(sent) - 1)], time.monotonic()
     for number in range(place.next, len(sent)):
-        while (early_s := began_s + due_s[number] - time.monotonic()) > 0:
+        while (early_s := began_s + due[number] - time.monotonic()) > 0:
             producer.poll(min(early_s, 0.05))
         message = sent[number]
 

@@ -20,8 +20,8 @@ from tests.chaos.site import EXIT_OUTSIDE, Site
 from tests.chaos.story import lost_numbers, story_of
 
 EDGE_CLUSTER = "edge"
-_PATIENCE_S = 120.0
-_QUIET_S = 60.0
+_PATIENCE_S = 240.0
+_QUIET_S = 90.0
 """Longer than it takes a worker to find that it reads nothing, to end, to start and to catch up."""
 _STEP_S = 0.05
 _COLUMNS = [*(column.name for column in ALL_COLUMNS), "out_offset"]

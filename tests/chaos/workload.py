@@ -4,13 +4,14 @@ Deterministic: a producer process that was killed makes the same list again and 
 """
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import CLOCK, Headers, encode_headers
 from schemas.ids import message_key, partition_of
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
-from tests.chaos.plan import PARTITIONS, Plan
+from tests.chaos.plan import PARTITIONS, PRODUCE_S, Plan
 from tests.property.workload import SECOND, START, add_node
 
 CLUSTER = "c"
@@ -25,6 +26,8 @@ _CLOCKS = (
     ((180, -3_600), (300, 0)),
 )  # fmt: skip
 """How nodes' wall clocks go wrong: from which second on by how many, up to hours ahead or behind."""
+_FLEET_PART = 0.55
+"""Of the time of a seed, for the minutes in which there are readings."""
 RUN_ON_S = 700
 """Clock beyond the last reading: the wait for silent nodes and every gap of the clock."""
 
@@ -72,9 +75,40 @@ def messages(plan: Plan) -> list[Timed]:
     end_s = MINUTES * 60
     _clocks(rng, log, end_s + RUN_ON_S)
     for number in range(plan.nodes):
-        add_node(rng, log, number, end_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
+        # Some fall silent for good: their windows go on by the clock alone, from the carry of what they last said.
+        last_s = end_s if rng.random() < 0.7 else rng.randrange(60, 240)
+        add_node(rng, log, number, last_s, late=True, reboots=True, steps=rng.choice(_CLOCKS))
     _garbage(rng, log, end_s)
-    return sorted(log.messages, key=lambda m: m[:2])
+    return sorted(_held_back(rng, sorted(log.messages, key=lambda m: m[:2])), key=lambda m: m.arrival_us)
+
+
+def due_s(sent: Sequence[Timed]) -> list[float]:
+    """When each message is sent, in seconds from the first; the fleet's own minutes get most of the time."""
+    first_us, last_us, fleet_us = sent[0].arrival_us, sent[-1].arrival_us, START + (MINUTES * 60 + 30) * SECOND
+    slow_s = _FLEET_PART * PRODUCE_S
+    return [
+        slow_s * (m.arrival_us - first_us) / (fleet_us - first_us)
+        if m.arrival_us < fleet_us
+        else slow_s + (PRODUCE_S - slow_s) * (m.arrival_us - fleet_us) / (last_us - fleet_us)
+        for m in sent
+    ]
+
+
+def _held_back(rng: random.Random, sent: list[Timed]) -> list[Timed]:
+    """Some partitions of some topics take nothing for minutes, and then all at once: the topics drift apart."""
+    stalls: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for topic in INPUT_TOPICS:
+        for partition in range(PARTITIONS):
+            for first_s, last_s in ((20, MINUTES * 60), (MINUTES * 60 + 200, MINUTES * 60 + 450)):
+                if rng.random() < 0.5:
+                    begin_us = START + rng.randrange(first_s, last_s) * SECOND
+                    stall = begin_us, begin_us + rng.randrange(30, 200) * SECOND
+                    stalls.setdefault((topic, partition), []).append(stall)
+    out = []
+    for message in sent:
+        ends = [b for a, b in stalls.get((message.topic, message.partition), []) if a <= message.arrival_us < b]
+        out.append(message._replace(arrival_us=ends[0]) if ends else message)
+    return out
 
 
 def _clocks(rng: random.Random, log: FleetLog, end_s: int) -> None:
