@@ -18,7 +18,8 @@ from schemas.names import GPU_SAMPLES
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
-from stream_jobs.decode import DecodeError, decode_readings
+from stream_jobs.decode import decode_block
+from stream_jobs.runtime import settle
 
 ROUND_MESSAGES = 256
 _READING = ("record", READING.encode())
@@ -63,9 +64,9 @@ def decode(shape: FleetShape) -> Outcome:
     for of_round in rounds(messages(shape)):
         payloads = [record.payload for record in of_round[GPU_SAMPLES] if _READING in record.headers]
         with watch.running():
-            decoded = decode_readings(payloads)
-        rows += sum(len(found[1]["pid"]) for found in decoded if not isinstance(found, DecodeError))
-        del decoded
+            block, _ = decode_block(payloads)
+        rows += len(block.process["pid"])
+        del block
     if rows != shape.rows:
         raise BenchError(f"decode: {rows} rows of {shape.rows}")
     return _outcome("decode", shape, watch)
@@ -95,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lateness-s", type=int, default=10)
     parser.add_argument("--pods", type=int, default=2)
     options = vars(parser.parse_args(argv))
+    settle()
     outcome = PROGRAMS[options.pop("program")](FleetShape(partitions=1, **options))
     sys.stdout.write(encode(outcome) + "\n")
     return 0
