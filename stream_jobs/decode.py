@@ -213,7 +213,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
     order = sorted(range(len(words)), key=words.__getitem__)
     place = np.empty(len(words), np.int32)
     place[order] = np.arange(len(words), dtype=np.int32)
-    return place[coded.indices.to_numpy(zero_copy_only=False)], [words[i] for i in order]
+    return place[coded.indices.to_numpy()], [words[i] for i in order]
 
 
 def _untrue(block: Block) -> dict[int, DecodeError]:

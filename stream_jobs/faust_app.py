@@ -7,7 +7,7 @@ means is the worker's business (worker.py). Law: a commit carries the generation
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.assignor import PartitionAssignor
 from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP
+from faust.types.tuples import ConsumerMessage
 
 from schemas.names import INPUT_TOPICS
 
@@ -33,7 +34,7 @@ Committed = dict[str, tuple[int, str]]
 
 
 class _NoOffsets(dict[TP, int | None]):
-    """Remembers nothing; see `UnfilteredConsumer`."""
+    """Remembers nothing; see `FetchingConsumer`."""
 
     def __getitem__(self, key: TP) -> None:
         return None
@@ -42,12 +43,36 @@ class _NoOffsets(dict[TP, int | None]):
         """Forgets it at once."""
 
 
-class UnfilteredConsumer(Consumer):
-    """Faust's consumer without its filter of messages at or below the last one that it handed on.
+class Fetched(ConsumerMessage):
+    """Messages of one partition that came in one fetch, on their way through Faust as one."""
 
-    A message still on its way through Faust while the reader is sent back sets that mark again, and all up to it would
-    be thrown away without a word. A lane knows itself what it has seen.
+    __slots__ = ("messages",)
+
+    def __init__(self, messages: list[Any]) -> None:
+        last = messages[-1]
+        super().__init__(
+            last.topic, last.partition, last.offset, last.timestamp, last.timestamp_type, None, None, b"", None,
+            tp=last.tp, generation_id=last.generation_id,
+        )  # fmt: skip
+        self.messages = messages
+
+
+class FetchingConsumer(Consumer):
+    """Faust's consumer, handing on the messages of a fetch together, and without its filter of those it handed on.
+
+    Together, since what Faust does for a message costs it more CPU than all that is done with one of a thousand rows.
+    Without the filter, since a message still on its way through Faust while the reader is sent back sets its mark
+    again, and all up to it would be thrown away without a word. A lane knows itself what it has seen.
     """
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
+        """The messages of a fetch, one `Fetched` a partition; none of a generation that is over."""
+        fetched: dict[TP, list[Any]] = {}
+        async for tp, message in super().getmany(timeout):
+            fetched.setdefault(tp, []).append(message)
+        for tp, messages in fetched.items():
+            if messages[-1].generation_id == self.app.consumer_generation_id and self.flow_active:
+                yield tp, Fetched(messages)
 
     def on_init(self) -> None:
         """Called once a consumer is made."""
@@ -94,7 +119,7 @@ class FaustShell:
     ) -> None:
         tolerate_odd_headers()
         self.app = _make_app(settings)
-        self.app.transport.Consumer = UnfilteredConsumer
+        self.app.transport.Consumer = FetchingConsumer
         topic = self.app.topic(
             *INPUT_TOPICS,
             key_type=bytes,
@@ -106,7 +131,8 @@ class FaustShell:
 
         async def meter(stream: Any) -> None:
             async for event in stream.events():
-                await receive(_received(event.message))
+                for message in event.message.messages:
+                    await receive(_received(message))
 
         self.app.agent(topic, name="meter")(meter)
         self.app.task(loop)
@@ -267,7 +293,8 @@ def _make_app(settings: WorkerSettings) -> Any:
         broker_request_timeout=15,
         broker_max_poll_interval=300,
         stream_wait_empty=False,
-        stream_buffer_maxsize=256,
+        # Fetches, of up to 1 MiB as they came over the wire.
+        stream_buffer_maxsize=8,
         # Without standby replicas Faust asks no assignor of ours; there are no tables to have replicas of.
         table_standby_replicas=1,
         PartitionAssignor=TogetherAssignor,

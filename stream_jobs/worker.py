@@ -28,6 +28,7 @@ from .publish import BestEffort, Publisher
 from .restraint import Restraint
 from .rounds import meter_round, write_progress
 from .rules import Rules
+from .runtime import settle
 from .settings import WorkerSettings
 from .stand_in import StandIn
 from .watchdog import Watchdog
@@ -67,6 +68,7 @@ class Worker:
 
     def run(self) -> int:
         """Meters until SIGTERM or SIGINT (0); ends the process itself on any error."""
+        settle()
         self._log.info("start", settings=self._settings.shown())
         if self._settings.metrics_port:
             page = Page(WORKER_METRICS, lambda: self._values, self._health)

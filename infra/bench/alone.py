@@ -19,6 +19,7 @@ from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import decode_block
+from stream_jobs.runtime import settle
 
 ROUND_MESSAGES = 256
 _READING = ("record", READING.encode())
@@ -95,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lateness-s", type=int, default=10)
     parser.add_argument("--pods", type=int, default=2)
     options = vars(parser.parse_args(argv))
+    settle()
     outcome = PROGRAMS[options.pop("program")](FleetShape(partitions=1, **options))
     sys.stdout.write(encode(outcome) + "\n")
     return 0
