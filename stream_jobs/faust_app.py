@@ -1,4 +1,4 @@
-"""The Faust shell: app, topics, assignment, and commits through the consumer inside Faust. Only importer of faust.
+"""The Faust shell: app, topics, assignment, and commits through the consumer inside Faust (with faust_parts.py).
 
 Faust's own acks are not used: they are not contiguous and committed beyond unacknowledged messages. What a message
 means is the worker's business (worker.py). Law: a commit carries the generation it was decided in, or does not happen
@@ -7,105 +7,27 @@ means is the worker's business (worker.py). Law: a commit carries the generation
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import faust
 from aiokafka import TopicPartition  # type: ignore[import-untyped]
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type: ignore[import-untyped]
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
-from faust.assignor import PartitionAssignor
-from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP
-from faust.types.tuples import ConsumerMessage
 
 from schemas.names import INPUT_TOPICS
 
 from .core.contents import LogRecord
 from .errors import FencedError, Retry
+from .faust_parts import FetchingConsumer, TogetherAssignor
 from .lane import Received
 from .odd_headers import tolerate_odd_headers
 from .settings import WorkerSettings
 
 Committed = dict[str, tuple[int, str]]
 """Topic to committed offset and metadata; a topic without a commit is left out."""
-
-
-class _NoOffsets(dict[TP, int | None]):
-    """Remembers nothing; see `FetchingConsumer`."""
-
-    def __getitem__(self, key: TP) -> None:
-        return None
-
-    def __setitem__(self, key: TP, value: int | None) -> None:
-        """Forgets it at once."""
-
-
-class Fetched(ConsumerMessage):
-    """Messages of one partition that came in one fetch, on their way through Faust as one."""
-
-    __slots__ = ("messages",)
-
-    def __init__(self, messages: list[Any]) -> None:
-        last = messages[-1]
-        super().__init__(
-            last.topic, last.partition, last.offset, last.timestamp, last.timestamp_type, None, None, b"", None,
-            tp=last.tp, generation_id=last.generation_id,
-        )  # fmt: skip
-        self.messages = messages
-
-
-class FetchingConsumer(Consumer):
-    """Faust's consumer, handing on the messages of a fetch together, and without its filter of those it handed on.
-
-    Together, since what Faust does for a message costs it more CPU than all that is done with one of a thousand rows.
-    Without the filter, since a message still on its way through Faust while the reader is sent back sets its mark
-    again, and all up to it would be thrown away without a word. A lane knows itself what it has seen.
-    """
-
-    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """The messages of a fetch, one `Fetched` a partition; none of a generation that is over."""
-        fetched: dict[TP, list[Any]] = {}
-        async for tp, message in super().getmany(timeout):
-            fetched.setdefault(tp, []).append(message)
-        for tp, messages in fetched.items():
-            if messages[-1].generation_id == self.app.consumer_generation_id and self.flow_active:
-                yield tp, Fetched(messages)
-
-    def on_init(self) -> None:
-        """Called once a consumer is made."""
-        super().on_init()
-        self._read_offset = _NoOffsets()
-
-
-class TogetherAssignor(PartitionAssignor):
-    """Gives partition n of all input topics to one worker, by Kafka's range assignor.
-
-    What Faust takes without tables deals out (topic, partition) one by one: with three workers, or an odd number of
-    partitions, the topics of one partition went to different workers, and none of them ever closed a window.
-    """
-
-    name = RangePartitionAssignor.name
-    version = RangePartitionAssignor.version
-    unassigned: frozenset[str] = frozenset()
-    """Topics that the assignment at hand leaves out, if it was made here: the brokers had not told their partitions."""
-    _left_out: frozenset[str] = frozenset()
-
-    def metadata(self, topics: set[str]) -> Any:
-        """What a member tells the group: its topics."""
-        return RangePartitionAssignor.metadata(topics)
-
-    def assign(self, cluster: Any, member_metadata: Any) -> Any:
-        """Partitions of each member."""
-        topics = {topic for metadata in member_metadata.values() for topic in metadata.subscription}
-        self._left_out = frozenset(topic for topic in topics if not cluster.partitions_for_topic(topic))
-        return RangePartitionAssignor.assign(cluster, member_metadata)
-
-    def on_assignment(self, assignment: Any) -> None:
-        """Nothing is kept from one assignment to the next but what the one at hand lacks."""
-        self.unassigned, self._left_out = self._left_out, frozenset()
 
 
 class FaustShell:

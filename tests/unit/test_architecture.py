@@ -16,7 +16,7 @@ GENERATED = {"collector/podresources_pb2.py"}
 MAX_FILE, MAX_FUNCTION = 300, 50
 
 IMPORTERS = {
-    "faust": {"stream_jobs.faust_app", "infra.bench.peers.faust_event"},
+    "faust": {"stream_jobs.faust_app", "stream_jobs.faust_parts", "infra.bench.peers.faust_event"},
     "quixstreams": {"infra.bench.peers.quix"},
     "bytewax": {"infra.bench.peers.waxed"},
     "jpype": {"infra.bench.peers.flink"},
@@ -32,7 +32,7 @@ IMPORTERS = {
         "collector.publish", "collector.watcher.remember", "infra.bench.kafka_log", "infra.broker",
         "stream_jobs.log_reader", "stream_jobs.part_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
     },
-    "aiokafka": {"stream_jobs.faust_app", "stream_jobs.odd_headers"},
+    "aiokafka": {"stream_jobs.faust_app", "stream_jobs.faust_parts", "stream_jobs.odd_headers"},
     "prometheus_client": {"collector.metrics", "stream_jobs.metrics"},
     "structlog": {"stream_jobs.log"},
     "pydantic_settings": {"stream_jobs.settings"},

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS
-from stream_jobs.faust_app import TogetherAssignor
+from stream_jobs.faust_parts import TogetherAssignor
 
 
 def _assignor() -> TogetherAssignor:

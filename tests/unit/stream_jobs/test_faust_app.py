@@ -8,7 +8,8 @@ from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
-from stream_jobs.faust_app import FaustShell, FetchingConsumer
+from stream_jobs.faust_app import FaustShell
+from stream_jobs.faust_parts import FetchingConsumer
 from stream_jobs.settings import WorkerSettings
 
 
