@@ -92,6 +92,8 @@ class Lane:
     """For how long nothing was fed from a topic, as far as the watchdog looked."""
     fed: set[str] = field(default_factory=set)
     """Topics that were fed since the watchdog looked."""
+    rereading: bool = False
+    """Whether it is read again past Faust, whose topics are paused meanwhile (rereader.py)."""
     paused: set[str] = field(default_factory=set)
     """Topics that are not read for now (restraint.py)."""
     topics: dict[str, str] = field(default_factory=dict)

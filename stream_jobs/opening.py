@@ -41,7 +41,11 @@ class Opener:
             for topic, offset in lane.expected.items():
                 if starts[partition][topic] > offset:
                     raise Stop(truncated(topic, partition, offset, starts[partition][topic]))
-            await self._shell.resume(partition, lane.expected)
+            if lane.reread_left():
+                self._shell.pause(partition, INPUT_TOPICS)
+                lane.paused, lane.rereading = set(INPUT_TOPICS), True
+            else:
+                await self._shell.resume(partition, lane.expected)
             lane.resumed = progress is not None
             lane.opened_at_s, lane.saved_at_s = began_s, monotonic_s()
             yield lane

@@ -52,7 +52,7 @@ class PartReader:
                     raise KafkaException(error)
                 if int(message.offset() or 0) >= last:
                     return found
-                found.append(_record(message))
+                found.append(record_of(message))
             if found and found[-1].offset == last - 1:
                 return found
             if monotonic_s() - heard_s > _SILENCE_S:
@@ -75,7 +75,8 @@ class PartReader:
         return self._consumer
 
 
-def _record(message: Message) -> LogRecord:
+def record_of(message: Message) -> LogRecord:
+    """A message as the meter takes it."""
     given: Any = message.headers() or []
     headers = [(name, _bytes(value)) for name, value in given]
     return LogRecord(int(message.offset() or 0), message.timestamp()[1] * 1000, headers, _bytes(message.value()))

@@ -81,7 +81,7 @@ class Restraint:
             return
         self.held_bytes = sum(lane.meter.held_bytes() for lane in lanes.values())
         self._next_look_s = monotonic_s() + _LOOK_SHARE * (monotonic_s() - began_s)
-        for lane in lanes.values():
+        for lane in [lane for lane in lanes.values() if not lane.rereading]:
             await self._apply(lane, to_pause(self._standing(lane)))
         is_full = self.held_bytes > self._limit_bytes
         if is_full and not self._was_full and not any(GPU_SAMPLES in lane.paused for lane in lanes.values()):

@@ -25,6 +25,7 @@ from .opening import Opener
 from .part_reader import PartReader
 from .progress import encode_pointer
 from .publish import BestEffort, Publisher
+from .rereader import Rereader
 from .restraint import Restraint
 from .rounds import meter_round, write_progress
 from .rules import Rules
@@ -35,6 +36,8 @@ from .watchdog import Watchdog
 
 _PROGRESS_S = 3.0
 """Time between two lines that say how much is still to be read again."""
+_REREAD_S = 2.0
+"""How long a round reads lanes again."""
 _FIGURES_S = 2.0
 """Time between two looks at the lanes for the page: not at each scrape, which comes from another thread; one look at
 40,000 nodes takes some 20 ms."""
@@ -53,6 +56,7 @@ class Worker:
         self._live = LiveFigures(self._best_effort.send, settings.live_every_s, settings.live_share)
         self._intake = Intake(settings.buffer_messages, settings.buffer_mib << 20)
         self._lanes: dict[int, Lane] = {}
+        self._rereaders: dict[int, Rereader] = {}
         self._status_at_s = self._figures_at_s = self._progress_at_s = 0.0
         self._figures, self._not_ready = WorkerFigures(), ["starting"]
         self._values: Values = {}
@@ -114,20 +118,51 @@ class Worker:
         # Also one without a message: the worker is ready only when it knows where each of its partitions stands.
         if new := self._shell.partitions() - self._lanes.keys():
             await self._open(sorted(new), generation)
+            self._look()
         by_partition: dict[int, list[Received]] = {}
         for message in messages:
-            if message.generation == generation and message.partition in self._lanes:
+            lane = self._lanes.get(message.partition)
+            if message.generation == generation and lane is not None and not lane.rereading:
                 by_partition.setdefault(message.partition, []).append(message)
         for partition, own in by_partition.items():
             await self._find_holes(self._lanes[partition], own)
             await asyncio.to_thread(self._meter, self._lanes[partition], own)
         if by_partition:
             await asyncio.to_thread(self._publisher.flush)
+        await self._reread()
         await self._restraint.look(self._lanes)
         await self._watchdog.look(self._lanes, step_s)
         await self._stand_in()
         await self._save_due()
         await asyncio.to_thread(self._live.turn, list(self._lanes.values()))
+
+    async def _reread(self) -> None:
+        """Reads lanes again for a while; one that is where it was goes on through Faust."""
+        end_s = monotonic_s() + _REREAD_S
+        while (again := [lane for lane in self._lanes.values() if lane.rereading]) and monotonic_s() < end_s:
+            for lane in again:
+                if lane.partition not in self._rereaders:
+                    self._rereaders[lane.partition] = Rereader(
+                        self._settings.bootstrap_servers, lane.partition, lane.generation, lane.expected, lane.reached
+                    )
+                reader = self._rereaders[lane.partition]
+                messages = await asyncio.to_thread(reader.take)
+                # Read from the log in order: what is missing between two offsets is missing in the log.
+                lane.holes.update(lane.jumps(messages))
+                await asyncio.to_thread(self._meter, lane, messages)
+                if reader.is_done:
+                    await self._end_reread(lane)
+            await asyncio.to_thread(self._publisher.flush)
+
+    async def _end_reread(self, lane: Lane) -> None:
+        self._rereaders.pop(lane.partition).close()
+        lane.rereading, lane.reached = False, {}
+        lane.paused.clear()
+        try:
+            await self._shell.resume(lane.partition, lane.expected)
+        except FencedError as error:
+            # The next round sees that the assignment has changed.
+            self._log.warning("partition lost", partition=lane.partition, reason=str(error))
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
         left, violations = lane.reread_left(), lane.meter.counts["violations"]
@@ -148,6 +183,8 @@ class Worker:
         self._figures.retire(lanes)
         for lane in lanes:
             del self._lanes[lane.partition]
+            if lane.partition in self._rereaders:
+                self._rereaders.pop(lane.partition).close()
         if lanes:
             self._log.info("partitions closed", partitions=[lane.partition for lane in lanes])
 

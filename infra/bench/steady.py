@@ -61,9 +61,9 @@ class Appended:
 class SteadyFleet:
     """Sends a fleet's log in real time from `start` until its end."""
 
-    def __init__(self, bootstrap: str, shape: FleetShape) -> None:
+    def __init__(self, bootstrap: str, shape: FleetShape, *, late_us: int = _LATE_US) -> None:
         self.appended = Appended()
-        self._shape = shape
+        self._shape, self._late_us = shape, late_us
         self._sender = Sender(bootstrap, nodes=NODE_BY_NODE, watcher={"linger.ms": 5})
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
         self._failure: BaseException | None = None
@@ -78,7 +78,7 @@ class SteadyFleet:
         """Whether it still sends; BenchError where it failed or could not keep its pace."""
         if self._failure is not None:
             raise BenchError(f"the fleet could not send: {self._failure}") from self._failure
-        if self.latest_us > _LATE_US:
+        if self.latest_us > self._late_us:
             raise BenchError(f"the fleet fell {self.latest_us / 1e6:.1f} s behind its pace: this machine is too small")
         return self._thread.is_alive()
 

@@ -27,6 +27,8 @@ RESULT, LOGS = Path("build/bench-takeover.json"), Path("build/bench-takeover")
 REREAD_S = 300
 WARM_UP_GOAL_S, TAKE_OVER_GOAL_S, RESTART_GOAL_S = 30.0, 20.0, 12.0
 _PATIENCE_S, _READING_S, _PROGRESS_S = 180.0, 5, 12.0
+_LATE_US = 30_000_000
+"""A fleet that falls behind only sends later; how far is in the result."""
 Steps = dict[str, float]
 
 
@@ -66,7 +68,7 @@ def live(nodes: int, before_s: int) -> dict[str, Any]:
         nodes=nodes, windows=windows, lateness_s=120, reading_s=_READING_S, flush_s=_READING_S, start_us=start_us
     )
     with broker(None, partitions=shape.partitions) as bootstrap:
-        fleet = SteadyFleet(bootstrap, shape)
+        fleet = SteadyFleet(bootstrap, shape, late_us=_LATE_US)
         lives = [_life(f"slot-{number}", 0, bootstrap) for number in range(2)]
         try:
             wait_until(lambda: all(life.is_ready() for life in lives), 60, lives, "two workers that are ready")

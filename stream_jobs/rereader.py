@@ -1,0 +1,75 @@
+"""Reads again what a lane has to, straight from Kafka: Faust costs 200 us a message, and a take-over has to be quick.
+
+From where the lane's progress is to where the partition was; what comes after that comes through Faust. Blocking, so
+called from a thread. Law: every record between the two, in each topic's order, and no other
+(tests/integration/test_eyes_worker.py, test_worker_rebalance.py; tests/chaos).
+"""
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from .clock import monotonic_s
+from .errors import Retry
+from .lane import Received
+from .part_reader import record_of
+
+TAKE_MESSAGES = 2_000
+_WAIT_S = 0.2
+_SILENCE_S = 30.0
+
+
+class Rereader:
+    """A consumer outside any group over one partition of some topics, each between two offsets."""
+
+    def __init__(
+        self, bootstrap_servers: str, partition: int, generation: int, first: Mapping[str, int], last: Mapping[str, int]
+    ) -> None:
+        self._partition, self._generation = partition, generation
+        self._last = {topic: offset for topic, offset in last.items() if offset > first[topic]}
+        self._heard_s = monotonic_s()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "gpumeter-rereader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_uncommitted",
+                "auto.offset.reset": "error",
+                "queued.max.messages.kbytes": 16_384,
+                "log_level": 2,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, partition, first[topic]) for topic in self._last])
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all was taken."""
+        return not self._last
+
+    def take(self) -> list[Received]:
+        """The next messages, some thousands at most; Retry where the broker is away."""
+        found: list[Received] = []
+        for message in self._consumer.consume(TAKE_MESSAGES, _WAIT_S):
+            error, topic = message.error(), message.topic() or ""
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise Retry(f"partition {self._partition} cannot be read again: {error.str()}")
+            self._heard_s, offset, last = monotonic_s(), int(message.offset() or 0), self._last.get(topic)
+            if last is not None and error is None and offset < last:
+                found.append(Received(topic, self._partition, self._generation, record_of(message)))
+            if last is not None and (error is not None or offset >= last - 1):
+                self._end(topic)
+        if self._last and monotonic_s() - self._heard_s > _SILENCE_S:
+            raise Retry(f"partition {self._partition}: nothing came for {_SILENCE_S:.0f} s while it was read again")
+        return found
+
+    def close(self) -> None:
+        """Ends it."""
+        self._consumer.close()
+
+    def _end(self, topic: str) -> None:
+        del self._last[topic]
+        try:
+            self._consumer.incremental_unassign([TopicPartition(topic, self._partition)])
+        except KafkaException as error:
+            raise Retry(f"partition {self._partition} cannot be read again: {error.args[0].str()}") from error
