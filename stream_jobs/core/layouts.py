@@ -171,6 +171,9 @@ def _made(node: _Node, mine: dict[str, Ints]) -> tuple[Laid, Ints]:
             numbers = layout.join(key[0], snapshot, lists.processes(key), node.directory)
             found = joined[(*key, id(snapshot))] = np.array(numbers, np.int64)
         holders.append(found)
+    for snapshot, _ in node.named:
+        if snapshot is not None:
+            snapshot.drop_index()
     laid = layout.laid(node.window)
     holder = np.concatenate([np.zeros(0, np.int64), *holders])
     node.directory.remembered = _remembered(node, laid, lists, holder, (from_us, to_us)) if to_us > from_us else None
