@@ -2,7 +2,7 @@
 
 In most windows nothing begins or ends on a node; then what was made for the window before is what would be made again,
 and looking at each process and grant would cost more than all arithmetic. Law: remembered or made anew, the rows are
-the same (tests/property/test_held.py, test_meter.py).
+the same (tests/property/test_layouts.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
