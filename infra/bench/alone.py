@@ -21,7 +21,8 @@ from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import decode_block
 from stream_jobs.runtime import settle
 
-ROUND_MESSAGES = 256
+ROUND_MESSAGES, ROUND_RECORDS = 256, 4_096
+"""Of a round: readings, and records in all; a fleet's pods come before its first reading."""
 _READING = ("record", READING.encode())
 Round = dict[str, list[LogRecord]]
 
@@ -34,7 +35,7 @@ def rounds(sent: Iterator[Sent]) -> Iterator[Round]:
         record = LogRecord(offsets[message.topic], message.at_us, message.headers, message.payload)
         offsets[message.topic] += 1
         of_round[message.topic].append(record)
-        if len(of_round[GPU_SAMPLES]) >= ROUND_MESSAGES:
+        if len(of_round[GPU_SAMPLES]) >= ROUND_MESSAGES or sum(map(len, of_round.values())) >= ROUND_RECORDS:
             yield of_round
             of_round = defaultdict(list)
     yield of_round

@@ -21,6 +21,7 @@ from .identity import FOREVER_US
 from .late import LateFact, node_changes_from, pod_changes_from
 from .node import Buffered, NodeState
 from .settings import MINUTE_US, MeterSettings
+from .sharing import shared_pod
 from .window import NodeWindow, SeenGap
 
 Positions = dict[str, int]
@@ -128,7 +129,7 @@ class ClusterState:
 
     def take_pod(self, name: str, offset: int, pod: PodRecord) -> None:
         """Takes a pod's record; what it changes in closed windows is late."""
-        node = self.node(name)
+        node, pod = self.node(name), shared_pod(pod)
         self._judge(node, POD_EVENTS, offset, pod_changes_from(node.history.take_pod(offset, pod), pod))
         node.pods.append((offset, pod))
 

@@ -95,14 +95,14 @@ def tenures(snapshots: Iterable[Snapshot], directory: Directory) -> list[Tenure]
         for grant in grants:
             alone = grant.pod_uid or len(directory.by_name.get((grant.namespace, grant.pod_name), [])) < 2
             timeless = timeless and bool(alone)
-            for taken_us in (taken[0], taken[-1]) if alone else taken:
-                pod = _pod_of(grant, taken_us, directory)
+            for first_us, last_us in ((taken[0], taken[-1]),) if alone else zip(taken, taken, strict=True):
+                pod = _pod_of(grant, first_us, directory)
                 if pod is not None:
                     pods[pod.uid] = pod
                 uid = pod.uid if pod else grant.pod_uid
                 key = (grant.gpu_uuid, grant.slot, grant.namespace, grant.pod_name, grant.container_name, uid)
-                span = shown.setdefault(key, [taken_us, taken_us])
-                span[0], span[1] = min(span[0], taken_us), max(span[1], taken_us)
+                span = shown.setdefault(key, [first_us, last_us])
+                span[0], span[1] = min(span[0], first_us), max(span[1], last_us)
     found: list[Tenure] = []
     for (gpu, slot, namespace, name, container, uid), (first_us, last_us) in shown.items():
         pod = pods.get(uid)

@@ -65,6 +65,8 @@ class Directory:
     """What grants.py last made of some lists of grants and these pods, while it does not depend on when."""
     remembered: Any = None
     """What layouts.py last made of these pods, while it may serve again."""
+    _of_containers: dict[str, Holder] = field(default_factory=dict)
+    """Holders of the containers that were asked for, by container id."""
     _holders: dict[tuple[str, str], Holder] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,9 +85,13 @@ class Directory:
             return pseudo(HOST)
         if process.kind != CONTAINER:
             return pseudo(UNATTRIBUTED, process.reason or "unknown_process")
+        named = self._of_containers.get(process.container_id)
+        if named is not None:
+            return named
         known = self.by_container.get(process.container_id)
         if known:
-            return self._named(*known)
+            named = self._of_containers[process.container_id] = self._named(*known)
+            return named
         pod = self.by_uid.get(process.pod_uid)
         if pod:
             return _pod_holder(pod, None, process.container_id, "container_unknown")
@@ -101,6 +107,8 @@ class Directory:
     def pod_as_of(self, namespace: str, name: str, time_us: int) -> PodRecord | None:
         """The pod that had a name at a time: alive then, else the one whose life is nearest."""
         candidates = self.by_name.get((namespace, name), [])
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
         return min(candidates, key=lambda pod: (_distance_us(pod, time_us), -pod.created_us, pod.uid), default=None)
 
     def holder_of_grant(self, pod: PodRecord | None, namespace: str, name: str, container_name: str) -> Holder:

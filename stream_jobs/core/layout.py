@@ -28,6 +28,7 @@ GPU_COLUMNS = ("slots", "overcommitted", *PSEUDO_HOLDERS)
 """Per GPU; of the pseudo-holders their numbers."""
 SEGMENT_COLUMNS = ("gpu", "start_us", "end_us", "slots", "held_first", "held_count")
 """Per time of constant grants of a GPU, relative to the window's start; `held_*` are its holders in order."""
+_PSEUDO = tuple(pseudo(kind) for kind in PSEUDO_HOLDERS)
 TO_THE_END = -1
 """End of a segment that ends where its window does, however long that is."""
 HELD_COLUMNS = ("holder", "slots")
@@ -162,8 +163,8 @@ def grants_layout(window: NodeWindow, directory: Directory, lists: GrantLists) -
         ever_granted=frozenset(tenure.holder.id for tenure in all_tenures),
     )
     for g in range(layout.gpus):
-        for kind in PSEUDO_HOLDERS:
-            layout.holder(g, pseudo(kind))
+        for holder in _PSEUDO:
+            layout.holder(g, holder)
     for g, part in layout.segments:
         for holder, _ in part.held:
             layout.holder(g, holder)

@@ -2,7 +2,7 @@
 
 In most windows nothing begins or ends on a node; then what was made for the window before is what would be made again,
 and looking at each process and grant would cost more than all arithmetic. Law: remembered or made anew, the rows are
-the same (tests/property/test_held.py, test_meter.py).
+the same (tests/property/test_layouts.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -171,6 +171,9 @@ def _made(node: _Node, mine: dict[str, Ints]) -> tuple[Laid, Ints]:
             numbers = layout.join(key[0], snapshot, lists.processes(key), node.directory)
             found = joined[(*key, id(snapshot))] = np.array(numbers, np.int64)
         holders.append(found)
+    for snapshot, _ in node.named:
+        if snapshot is not None:
+            snapshot.drop_index()
     laid = layout.laid(node.window)
     holder = np.concatenate([np.zeros(0, np.int64), *holders])
     node.directory.remembered = _remembered(node, laid, lists, holder, (from_us, to_us)) if to_us > from_us else None

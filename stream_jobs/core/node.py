@@ -19,6 +19,7 @@ from .cuts import SequenceSet
 from .held import HeldReading
 from .history import NodeHistory
 from .settings import MeterSettings
+from .sharing import shared_snapshot
 from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
 
 
@@ -163,11 +164,7 @@ class NodeState:
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:
         """Keeps a snapshot; lists that equal those of the last are shared, so that they are looked at and held once."""
         last = self.snapshots[-1].snapshot if self.snapshots else None
-        if last is not None:
-            lists = {name: getattr(last, name) for name in ("grants", "processes", "slots")}
-            shared = {name: known for name, known in lists.items() if known == getattr(snapshot, name)}
-            fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-            snapshot = Snapshot(**(fields | shared))
+        snapshot = shared_snapshot(snapshot, last)
         self.snapshots.append(SeenSnapshot(offset, sender, snapshot))
 
     def take_gap(self, topic: str, gap: SeenGap) -> None:

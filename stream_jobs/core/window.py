@@ -34,6 +34,10 @@ class SeenSnapshot:
             self._index = process_index(self.snapshot)
         return self._index.get((pid, start_ticks))
 
+    def drop_index(self) -> None:
+        """Gives the memory of the index back; it is made again when asked for."""
+        self._index = None
+
 
 @dataclass(frozen=True, slots=True)
 class SeenGap:

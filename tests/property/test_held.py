@@ -1,4 +1,4 @@
-"""What is held and remembered gives the rows that the readings themselves and a fresh look at everything give."""
+"""What is held of readings gives the rows that the readings themselves give."""
 
 import random
 from unittest import mock
@@ -6,7 +6,6 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_jobs.core import layouts
 from stream_jobs.core.held import Arrived, columns_of
 from stream_jobs.decode import Reading
 from tests.property.drive import content, run
@@ -29,13 +28,3 @@ def test_reduced_readings_give_the_rows_of_their_columns(seed: int) -> None:
     held = content(run(log, random.Random(seed))[0])
     with mock.patch.object(Arrived, "held", _unreduced):
         assert content(run(log, random.Random(seed))[0]) == held
-
-
-@settings(max_examples=8, deadline=None)
-@given(SEEDS)
-def test_remembered_layouts_give_the_rows_of_new_ones(seed: int) -> None:
-    """A layout that is used again gives the rows of one made anew for each window."""
-    log = make_log(seed, late=seed % 2 == 0)
-    remembered = content(run(log)[0])
-    with mock.patch.object(layouts, "fits", lambda node: None):
-        assert content(run(log)[0]) == remembered
