@@ -34,7 +34,7 @@ def _content(topic, headers, payload):
     if headers.version > 1:
         raise ValueError("version")
     if headers.record == "clock":
-        return decode_clock(payload, b"", topic, 0).now_us
+        return decode_clock(payload, b"", topic, 0)
     readers = {
         (GPU_SAMPLES, "reading"): decode_reading,
         (GPU_SAMPLES, "gap"): decode_gap,
@@ -52,8 +52,8 @@ def clock_points(rows, cluster):
     """(time, offset) at which the clock of a topic moved forward."""
     points, now = [], None
     for offset, headers, content in rows:
-        if headers.record == "clock" and headers.cluster == cluster and (now is None or content > now):
-            now = content
+        if headers.record == "clock" and headers.cluster == cluster and (now is None or content.now_us > now):
+            now = content.now_us
             points.append((now, offset))
     return points
 
@@ -123,7 +123,7 @@ class NodeWalk:
         self.cuts, self.devices, self.boots, self.seen = {}, [], [], set()
         for offset, headers, content in rows:
             if headers.record == "clock" and headers.cluster == cluster:
-                self.on_clock(offset, content)
+                self.on_clock(offset, content.now_us, content.override)
             elif headers.record == "reading" and (headers.cluster, headers.node) == self.key_of_node:
                 self.on_reading(offset, headers, content[0])
 
@@ -140,14 +140,14 @@ class NodeWalk:
         earliest = window_of(self.clock - self.s.first_window_horizon_us, self.s)
         return min(max(first, earliest), window_of(self.clock, self.s))
 
-    def on_clock(self, offset, now):
-        """A clock that moves forward may end the wait for the node."""
+    def on_clock(self, offset, now, override):
+        """A clock that moves forward may end the wait for the node; one that a worker wrote is a gap."""
         if self.clock is not None and now <= self.clock:
             return
         first, before, self.clock = self.clock is None, self.clock, now
         if first and self.cut_to is not None:
             self.cut_to = self.clipped(self.cut_to)
-        if not first and now - before > self.s.clock_gap_us:
+        if not first and (override or now - before > self.s.clock_gap_us):
             self.gaps.append((now, now - before))
         if self.cut_to is not None:
             since = self.cut_to if self.mark is None else self.mark

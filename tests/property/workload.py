@@ -103,6 +103,8 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True, reb
                 Headers(record="clock", cluster="c"),
                 encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND), b"", topic, 0),
             )
+    if outage:
+        _overrides(random.Random(seed), log, *outage)
     for number in range(nodes):
         add_node(rng, log, number, end, late, reboots)
     for topic in log.items:
@@ -121,6 +123,14 @@ def make_log(seed: int, nodes: int = 2, minutes: int = 7, late: bool = True, reb
                 bytes(rng.randrange(256) for _ in range(rng.randrange(40))),
             )
     return log.records()
+
+
+def _overrides(rng, log, first, last):
+    """In some outages of the watcher a worker writes the clock, from a while after it fell silent."""
+    for t in range(first + rng.randrange(20, 60), last, 5) if rng.random() < 0.5 else ():
+        for topic in log.items:
+            told = encode_clock(ClockRecord(cluster="c", now_us=START + t * SECOND, override=True), b"", topic, 0)
+            log.add(topic, START + (t + rng.random() * 2) * SECOND, Headers(record="clock", cluster="c"), told)
 
 
 def add_node(rng, log, number, end, late, reboots=False, steps=()):
