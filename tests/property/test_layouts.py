@@ -19,7 +19,7 @@ from tests.property.drive import SOURCE
 
 SECOND, WINDOW_US = 1_000_000, 60_000_000
 GPUS = ["GPU-0", "GPU-1"]
-CHANGES = ("nothing", "nothing", "owner", "process", "grant", "pod", "label", "device", "missing")
+CHANGES = ("nothing", "nothing", "owner", "process", "swap", "grant", "pod", "label", "device", "missing")
 
 
 class _Node:
@@ -49,6 +49,8 @@ class _Node:
             self.pids[gpu] = [*self.pids[gpu], 100 + self.rng.randrange(50)][-self.rng.randrange(1, 5) :]
             self.pids[gpu] = sorted(set(self.pids[gpu]))
             self.owner |= {pid: self.owner.get(pid, 3) for pid in self.pids[gpu]}
+        elif what == "swap":
+            self.pids[gpu] = sorted({*self.pids[gpu][:-1], self.rng.randrange(1, 9)})
         elif what == "grant":
             self.granted = [(gpu, slot, self.rng.randrange(4)) for gpu in GPUS for slot in range(self.rng.randrange(3))]
         elif what == "pod":
