@@ -80,6 +80,8 @@ class Lane:
     opened_at_s: float = 0.0
     resumed: bool = False
     """Whether it goes on from a progress."""
+    unfinished: bool = False
+    """Whether time was up with revisions still to be made; they must not wait for the next message."""
     committed: bool = False
     """Whether a progress of this lane was committed."""
     gaps: dict[str, Gap] = field(default_factory=dict)
@@ -140,7 +142,11 @@ class Lane:
 
         A pass whose part of the log is gone is given up, and counted.
         """
-        while not until() and (plan := self.meter.next_repair()) is not None:
+        self.unfinished = False
+        while (plan := self.meter.next_repair()) is not None:
+            if until():
+                self.unfinished = True
+                return
             try:
                 records = read(self.partition, plan.parts)
             except LogGoneError as gone:

@@ -119,7 +119,7 @@ class Worker:
         if new := self._shell.partitions() - self._lanes.keys():
             await self._open(sorted(new), generation)
             self._look()
-        by_partition: dict[int, list[Received]] = {}
+        by_partition: dict[int, list[Received]] = {p: [] for p, lane in self._lanes.items() if lane.unfinished}
         for message in messages:
             lane = self._lanes.get(message.partition)
             if message.generation == generation and lane is not None and not lane.rereading:

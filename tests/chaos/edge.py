@@ -30,6 +30,9 @@ from infra.sim.workload import Workload
 from infra.sim.world import driver_of, engines_of, node_named
 from tests.property.workload import START as START_US
 
+logger = logging.getLogger(__name__)
+AT_WORK = "at work"
+"""Logged once SIGTERM ends it in peace."""
 RATE = 40
 NODES = ("edge-0", "edge-1")
 _STEP_S = 0.02
@@ -95,6 +98,7 @@ def run_agent(bootstrap: str, origin_ns: int, folder: Path, name: str) -> None:
         spool_path=str(folder / f"spool-{name}"),
     )
     signal.signal(signal.SIGTERM, lambda *_: clock.stop.set())
+    logger.info(AT_WORK)
     build_agent(settings, clock).run()
 
 
@@ -111,6 +115,7 @@ def run_watcher(bootstrap: str, origin_ns: int, url: str) -> None:
     )
     clock = FastClock(origin_ns, 0)
     signal.signal(signal.SIGTERM, lambda *_: clock.stop.set())
+    logger.info(AT_WORK)
     build_watcher(settings, clock).run()
 
 
@@ -124,7 +129,7 @@ def main(argv: list[str]) -> int:
         else:
             run_watcher(bootstrap, int(origin_ns), rest[0])
     except Kept as error:
-        logging.getLogger(__name__).warning("%s", error)
+        logger.warning("%s", error)
     except Retry as error:
         sys.stderr.write(f"{error}\n")
         return 3

@@ -81,11 +81,7 @@ class Site:
         for slot in [*self.workers, self.sink]:
             slot.start()
         # Messages and faults begin when all work, so that faults meet work.
-        until_s = time.monotonic() + _READY_S
-        while not all('"partition opened"' in worker.log.read_text() for worker in self.workers):
-            if time.monotonic() > until_s:
-                break
-            self.wait(0.2)
+        self._wait_for(self.workers, '"partition opened"')
         if self._with_edge:
             self.edge = _Edge(self)
         for slot in [self.producer, *(self.edge.slots if self.edge else [])]:
@@ -103,6 +99,12 @@ class Site:
         """Starts again what ended by itself."""
         for slot in self.slots:
             slot.tend()
+
+    def _wait_for(self, slots: list[Slot], text: str) -> None:
+        """Lets time pass until the log of each life has a text, or for a while."""
+        until_s = time.monotonic() + _READY_S
+        while time.monotonic() < until_s and not all(text in slot.log.read_text(errors="replace") for slot in slots):
+            self.wait(0.2)
 
     def wait(self, seconds: float) -> None:
         """Lets time pass."""
@@ -123,6 +125,7 @@ class Site:
         """Ends agents and watcher, if there are any, once all they know is out; what was wrong with their end."""
         if self.edge is None:
             return []
+        self._wait_for(self.edge.slots, edge.AT_WORK)
         self.wait(_SETTLE_S)
         codes = {agent.name: agent.end(_FLUSH_S) for agent in self.edge.agents}
         self.wait(_SETTLE_S)

@@ -4,7 +4,8 @@ from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS
 from stream_jobs.core.carry import Progress
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.settings import MeterSettings
-from stream_jobs.lane import Gap, Lane, Received, open_lane
+from stream_jobs.lane import Gap, Lane, Parts, Received, open_lane
+from tests.property.workload import make_log
 
 SETTINGS = MeterSettings(simulated_time=True)
 HEADERS = encode_headers(Headers(record=CLOCK, cluster="c"))
@@ -120,3 +121,18 @@ def test_lane_that_took_nothing_saves_nothing() -> None:
     assert again.unsaved() is None
     again.feed([_clock(progress.offsets[GPU_SAMPLES])])
     assert again.unsaved() is not None
+
+
+def test_revisions_that_time_was_up_for_are_left_to_be_made() -> None:
+    """A lane whose time was up says that more is to be made, and makes it without another message."""
+    log, lane = make_log(1), _lane()
+    lane.feed([Received(topic, 0, 1, record) for topic, records in log.items() for record in records])
+    assert list(lane.closed())
+
+    def read(_: int, parts: Parts) -> dict[str, list[LogRecord]]:
+        return {topic: [r for first, last in some for r in log[topic][first:last]] for topic, some in parts.items()}
+
+    assert list(lane.revised(read, lambda: True)) == []
+    assert lane.unfinished
+    assert list(lane.revised(read, lambda: False))
+    assert not lane.unfinished
