@@ -1,4 +1,4 @@
-"""Two seeds of the chaos harness in the normal suite; `make chaos` runs as many as one likes."""
+"""A seed of the chaos harness with its edge in the normal suite; `make chaos` runs as many as one likes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [3])
 def test_ledger_is_what_the_log_says(seed: int, cluster: Cluster, tmp_path: Path) -> None:
     """Whatever is killed, frozen or cut off: ledger, copies, progress and dead letters are what the oracle computes."""
     result = run_seed(seed, cluster, tmp_path / "seed")
