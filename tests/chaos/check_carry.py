@@ -40,7 +40,7 @@ def compare_carry(rows: list, records: list[ProgressRecord], settings: MeterSett
 def _walk_on(walk: NodeWalk, row: tuple) -> None:
     offset, headers, content = row
     if headers.record == CLOCK and headers.cluster == walk.key_of_node[0]:
-        walk.on_clock(offset, content)
+        walk.on_clock(offset, content.now_us, content.override)
     elif headers.record == READING and (headers.cluster, headers.node) == walk.key_of_node:
         walk.on_reading(offset, headers, content[0])
 
