@@ -20,7 +20,7 @@ from stream_jobs.core.settings import MINUTE_US
 from stream_jobs.progress import Pointer
 from tests.chaos.read_back import newest_progress
 
-_SILENT_S = 1.0
+_SILENT_S = 0.2
 
 
 def _progress_at_position() -> None:
@@ -121,7 +121,7 @@ def _cuts_forgotten() -> None:
 
 
 def _idle_by_wall_clock() -> None:
-    """`ClusterState.take_clock`: a node is silent when nothing came for a second of the machine's own time."""
+    """`ClusterState.take_clock`: a node is silent when nothing came for a moment of the machine's own time."""
     heard_s: dict[tuple[str, str], float] = defaultdict(time.monotonic)
     took_clock, took_reading = cluster.ClusterState.take_clock, cluster.ClusterState.take_reading
 

@@ -5,7 +5,6 @@ Held against the oracle's own walk (tests/property/oracle_log.py), stopped at th
 
 from collections import defaultdict
 
-from schemas.headers import CLOCK, READING
 from stream_jobs.core.carry import NodeCarry
 from stream_jobs.core.settings import MeterSettings
 from tests.chaos.read_back import ProgressRecord
@@ -26,7 +25,7 @@ def compare_carry(rows: list, records: list[ProgressRecord], settings: MeterSett
         row = next(left, None)
         for offset in sorted(places):
             while row is not None and row[0] < offset:
-                _walk_on(walk, row)
+                walk.take(*row)
                 row = next(left, None)
             for record, carry in places[offset]:
                 if wrong := _differing(walk, carry, _closed_to(record, cluster_name, node_name)):
@@ -35,14 +34,6 @@ def compare_carry(rows: list, records: list[ProgressRecord], settings: MeterSett
                         f"as it was at offset {offset}: {', '.join(wrong)}"
                     )
     return found
-
-
-def _walk_on(walk: NodeWalk, row: tuple) -> None:
-    offset, headers, content = row
-    if headers.record == CLOCK and headers.cluster == walk.key_of_node[0]:
-        walk.on_clock(offset, content.now_us, content.override)
-    elif headers.record == READING and (headers.cluster, headers.node) == walk.key_of_node:
-        walk.on_reading(offset, headers, content[0])
 
 
 def _closed_to(record: ProgressRecord, cluster: str, node: str) -> int:

@@ -121,11 +121,15 @@ class NodeWalk:
         self.s, self.key_of_node = settings, (cluster, node)
         self.clock, self.gaps, self.mark, self.asserting, self.cut_to = None, [], None, None, None
         self.cuts, self.devices, self.boots, self.seen = {}, [], [], set()
-        for offset, headers, content in rows:
-            if headers.record == "clock" and headers.cluster == cluster:
-                self.on_clock(offset, content.now_us, content.override)
-            elif headers.record == "reading" and (headers.cluster, headers.node) == self.key_of_node:
-                self.on_reading(offset, headers, content[0])
+        for row in rows:
+            self.take(*row)
+
+    def take(self, offset, headers, content):
+        """Takes the next record of gpu-samples, of whatever node."""
+        if headers.record == "clock" and headers.cluster == self.key_of_node[0]:
+            self.on_clock(offset, content.now_us, content.override)
+        elif headers.record == "reading" and (headers.cluster, headers.node) == self.key_of_node:
+            self.on_reading(offset, headers, content[0])
 
     def advance(self, to, offset):
         """Cuts every window whose end and lateness lie at or before a time."""
