@@ -13,6 +13,7 @@ from schemas.metrics import Values
 
 from . import log
 from .clock import monotonic_s, wall_us
+from .ending import END_S, end_in_time
 from .errors import FencedError, Retry, exit_code
 from .faust_app import FaustShell
 from .figures import WORKER_METRICS, Moment, WorkerFigures, not_ready
@@ -77,9 +78,13 @@ class Worker:
         if self._settings.metrics_port:
             page = Page(WORKER_METRICS, lambda: self._values, self._health)
             serve(self._settings.metrics_address, self._settings.metrics_port, page, self._health)
+        end_in_time(lambda: self._shell.is_stopping, self._give_up)
         code = self._shell.run()
         self._log.info("end", code=code)
         return code
+
+    def _give_up(self) -> None:
+        self._die(Retry(f"told to end, and not ended within {END_S:.0f} s: a broker is away"))
 
     async def _stand_in(self) -> None:
         """In simulated time nothing is away: who simulates writes the clock."""
