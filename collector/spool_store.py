@@ -175,7 +175,8 @@ class Store:
         self._owned.append(self._position)
         if os.fstat(self._position).st_size < 2 * _SLOT_BYTES:
             # Allocated once: a full disk takes what is written in place.
-            os.pwrite(self._position, bytes(2 * _SLOT_BYTES), 0)
+            if os.pwrite(self._position, bytes(2 * _SLOT_BYTES), 0) < 2 * _SLOT_BYTES:
+                raise OSError(errno.ENOSPC, "no room for the position", str(self._path))
         self._progress = self._saved()
         found = {int(file.stem): file.stat().st_size for file in self._path.glob("*.spool") if file.stem.isdigit()}
         self._sizes = dict(sorted(found.items()))
@@ -189,7 +190,8 @@ class Store:
     def _saved(self) -> Progress:
         saved = [Progress()]
         for slot in (0, 1):
-            size, checksum = _SLOT.unpack(os.pread(self._position, _SLOT.size, slot * _SLOT_BYTES))
+            head = os.pread(self._position, _SLOT.size, slot * _SLOT_BYTES)
+            size, checksum = _SLOT.unpack(head.ljust(_SLOT.size, b"\0"))
             data = os.pread(self._position, size, slot * _SLOT_BYTES + _SLOT.size) if size < _SLOT_BYTES else b""
             if size and len(data) == size and crc32(data) == checksum:
                 try:

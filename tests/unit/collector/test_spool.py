@@ -222,3 +222,25 @@ def test_agent_that_kept_its_messages_ends_well(
     with caplog.at_level(logging.WARNING):
         assert cli.main([]) == 0
     assert "3 messages lie on disk" in caplog.text
+
+
+@pytest.mark.parametrize("size_bytes", [0, 3, 9, 40_000])
+def test_spool_whose_position_was_cut_short_opens(tmp_path: Path, size_bytes: int) -> None:
+    """What a full disk left of the position file ends nothing: it is made whole, or read as far as it goes."""
+    (tmp_path / "position").write_bytes(bytes(size_bytes))
+    outlet = spool.Spool(
+        Publisher("c", "127.0.0.1:1"), EventClock(), tmp_path, limit_bytes=1 << 24, memory_bytes=1 << 20
+    )
+    assert outlet.on_disk
+    outlet.close()
+
+
+def test_spool_without_room_for_its_position_holds_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes a few bytes of the position file and no more is a disk that cannot be used, not a defect."""
+    written = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: written(fd, data[:3], at))
+    outlet = spool.Spool(
+        Publisher("c", "127.0.0.1:1"), EventClock(), tmp_path, limit_bytes=1 << 24, memory_bytes=1 << 20
+    )
+    assert not outlet.on_disk
+    outlet.close()
