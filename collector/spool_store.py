@@ -173,10 +173,10 @@ class Store:
             raise BlockingIOError(error.errno, "another process uses this spool", str(self._path)) from error
         self._position = os.open(self._path / "position", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._owned.append(self._position)
-        if os.fstat(self._position).st_size < 2 * _SLOT_BYTES:
-            # Allocated once: a full disk takes what is written in place.
-            if os.pwrite(self._position, bytes(2 * _SLOT_BYTES), 0) < 2 * _SLOT_BYTES:
-                raise OSError(errno.ENOSPC, "no room for the position", str(self._path))
+        # Allocated once: a full disk takes what is written in place.
+        missing = os.fstat(self._position).st_size < 2 * _SLOT_BYTES
+        if missing and os.pwrite(self._position, bytes(2 * _SLOT_BYTES), 0) < 2 * _SLOT_BYTES:
+            raise OSError(errno.ENOSPC, "no room for the position", str(self._path))
         self._progress = self._saved()
         found = {int(file.stem): file.stat().st_size for file in self._path.glob("*.spool") if file.stem.isdigit()}
         self._sizes = dict(sorted(found.items()))

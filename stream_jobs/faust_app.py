@@ -215,8 +215,9 @@ def _make_app(settings: WorkerSettings) -> Any:
         broker_request_timeout=15,
         broker_max_poll_interval=300,
         stream_wait_empty=False,
-        # Fetches, of up to 1 MiB as they came over the wire.
+        # Fetches: what is on its way when a topic is paused still comes, so it has to be little beside what is held.
         stream_buffer_maxsize=8,
+        consumer_max_fetch_size=min(1 << 20, settings.held_mib << 15),
         # Without standby replicas Faust asks no assignor of ours; there are no tables to have replicas of.
         table_standby_replicas=1,
         PartitionAssignor=TogetherAssignor,
