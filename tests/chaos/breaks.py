@@ -188,7 +188,7 @@ CAUGHT_ON = {
     "readings-above-the-cut": 2,
     "carry-forgotten": 1,
     "carry-of-now": 13,
-    "cuts-forgotten": 10,
+    "cuts-forgotten": 2,
     "idle-by-wall-clock": 1,
     "pointer-ignored": 26,
     "late-facts-forgotten": 1,
