@@ -186,12 +186,12 @@ CAUGHT_ON = {
     "no-deduplication": 2,
     "facts-above-the-cut": 2,
     "readings-above-the-cut": 2,
-    "carry-forgotten": 10,
+    "carry-forgotten": 1,
     "carry-of-now": 13,
-    "cuts-forgotten": 10,
+    "cuts-forgotten": 2,
     "idle-by-wall-clock": 1,
     "pointer-ignored": 26,
-    "late-facts-forgotten": 13,
+    "late-facts-forgotten": 1,
     "minute-ignored": 2,
 }
 

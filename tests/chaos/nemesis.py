@@ -22,28 +22,32 @@ class Nemesis:
     def __init__(self, faults: tuple[Fault, ...], site: Site, cluster: Cluster) -> None:
         self._site, self._cluster = site, cluster
         self._began_s = time.monotonic()
+        self._held_s = 0.0
         self.counts: Counter[str] = Counter()
-        self._due: list[tuple[float, int, str, Callable[[], None]]] = []
-        for number, fault in enumerate(faults):
-            begin, end = self._actions(fault)
-            self._due += [
-                (fault.at_s, 2 * number, fault.kind, begin),
-                (fault.at_s + fault.for_s, 2 * number + 1, "", end),
-            ]
-        self._due.sort(key=lambda due: due[:2])
+        self._faults = sorted(faults, key=lambda fault: fault.at_s)
+        self._ends: list[tuple[float, Callable[[], None]]] = []
 
     @property
     def is_done(self) -> bool:
         """Whether every fault has ended."""
-        return not self._due
+        return not self._faults and not self._ends
+
+    def hold(self, seconds: float) -> None:
+        """Faults that have not begun come so much later, as the messages do."""
+        self._held_s += seconds
 
     def step(self) -> None:
         """Does what is due now."""
-        while self._due and time.monotonic() - self._began_s >= self._due[0][0]:
-            _, _, kind, action = self._due.pop(0)
-            if kind:
-                self.counts[kind] += 1
-            action()
+        now_s = time.monotonic()
+        for due in [due for due in self._ends if due[0] <= now_s]:
+            self._ends.remove(due)
+            due[1]()
+        while self._faults and now_s - self._began_s - self._held_s >= self._faults[0].at_s:
+            fault = self._faults.pop(0)
+            begin, end = self._actions(fault)
+            self.counts[fault.kind] += 1
+            begin()
+            self._ends.append((now_s + fault.for_s, end))
 
     def _actions(self, fault: Fault) -> tuple[Callable[[], None], Callable[[], None]]:
         """What begins a fault and what ends it."""

@@ -1,7 +1,8 @@
 """The process that stands for collectors and watcher: sends a seed's messages to Kafka, paced, resending after a kill.
 
-`python -m tests.chaos.producer BOOTSTRAP SEED PLACE`: PLACE is a file that holds up to where all is acknowledged; a new
-life begins there, as a collector does with its spool, so messages in flight at a kill come twice.
+`python -m tests.chaos.producer BOOTSTRAP SEED PLACE HOLD`: PLACE is a file that holds up to where all is acknowledged;
+a new life begins there, as a collector does with its spool, so messages in flight at a kill come twice. While there is
+a file HOLD, nothing is sent.
 """
 
 import sys
@@ -14,6 +15,7 @@ from tests.chaos.plan import make_plan
 from tests.chaos.workload import Timed, due_s, messages
 
 _SAVE_S = 0.2
+_HELD_STEP_S = 0.05
 
 
 class _Place:
@@ -36,7 +38,7 @@ class _Place:
         draft.replace(self.path)
 
 
-def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
+def send(bootstrap: str, sent: list[Timed], place: _Place, hold: Path) -> None:
     """Sends what is not acknowledged yet, each when it is due; ends when all is."""
     producer = Producer(
         {
@@ -51,6 +53,10 @@ def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
     due = due_s(sent)
     began_s, saved_s = time.monotonic() - due[min(place.next, len(sent) - 1)], time.monotonic()
     for number in range(place.next, len(sent)):
+        while hold.exists():
+            held_s = time.monotonic()
+            producer.poll(_HELD_STEP_S)
+            began_s += time.monotonic() - held_s
         while (early_s := began_s + due[number] - time.monotonic()) > 0:
             producer.poll(min(early_s, 0.05))
         message = sent[number]
@@ -78,4 +84,4 @@ def send(bootstrap: str, sent: list[Timed], place: _Place) -> None:
 
 
 if __name__ == "__main__":
-    send(sys.argv[1], messages(make_plan(int(sys.argv[2]))), _Place(Path(sys.argv[3])))
+    send(sys.argv[1], messages(make_plan(int(sys.argv[2]))), _Place(Path(sys.argv[3])), Path(sys.argv[4]))

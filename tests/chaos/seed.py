@@ -108,6 +108,8 @@ def _disturb(plan: Plan, site: Site, cluster: Cluster) -> Counter[str]:
     while not (nemesis.is_done and site.producer.done):
         nemesis.step()
         site.tend()
+        if site.pace():
+            nemesis.hold(_STEP_S)
         assert time.monotonic() < deadline, f"the producer does not come to its end: {site.producer.tail()}"
         time.sleep(_STEP_S)
     site.heal()

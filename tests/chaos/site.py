@@ -19,6 +19,8 @@ from tests.chaos.plan import Plan
 from tests.chaos.slot import Slot
 
 EXIT_OUTSIDE = 3
+_WORKS = '"partition opened"'
+"""In the log of a worker that has partitions."""
 _READY_S = 30.0
 _SETTLE_S = 4.0
 """Time for agents to deliver what their spools hold, and then for the clock to close their last windows."""
@@ -50,9 +52,10 @@ class Site:
             self.workers.append(self._slot(f"worker-{number}", [*program, "worker"], own))
         sink = ["-m", "infra.cli.main", "sink", "--bootstrap-servers", bootstrap, "--directory", str(self.ledger)]
         self.sink = self._slot("sink", [*sink, "--flush-s", "0.05"])
-        producer = ["-m", "tests.chaos.producer", bootstrap, str(plan.seed), str(folder / "sent")]
+        self._hold = folder / "hold"
+        producer = ["-m", "tests.chaos.producer", bootstrap, str(plan.seed), str(folder / "sent"), str(self._hold)]
         self.producer = self._slot("producer", producer, endless=False)
-        self._with_edge = plan.edge
+        self._with_edge, self._idle_since_s = plan.edge, 0.0
         self.edge: _Edge | None = None
 
     def edge_slot(self, name: str, *arguments: str) -> Slot:
@@ -81,7 +84,7 @@ class Site:
         for slot in [*self.workers, self.sink]:
             slot.start()
         # Messages and faults begin when all work, so that faults meet work.
-        self._wait_for(self.workers, '"partition opened"')
+        self._wait_for(self.workers, _WORKS)
         if self._with_edge:
             self.edge = _Edge(self)
         for slot in [self.producer, *(self.edge.slots if self.edge else [])]:
@@ -99,6 +102,20 @@ class Site:
         """Starts again what ended by itself."""
         for slot in self.slots:
             slot.tend()
+
+    def pace(self) -> bool:
+        """Holds the messages back while a worker comes up again, so that the next fault meets work; whether it does."""
+        idle = any(w.held or _WORKS not in w.log.read_text(errors="replace") for w in self.workers)
+        if idle and not self._idle_since_s:
+            self._idle_since_s = time.monotonic()
+        elif not idle:
+            self._idle_since_s = 0.0
+        holds = idle and time.monotonic() - self._idle_since_s < _READY_S
+        if holds:
+            self._hold.touch()
+        else:
+            self._hold.unlink(missing_ok=True)
+        return holds
 
     def _wait_for(self, slots: list[Slot], text: str) -> None:
         """Lets time pass until the log of each life has a text, or for a while."""
