@@ -44,14 +44,16 @@ class PartReader:
         heard_s = monotonic_s()
         while True:
             for message in consumer.consume(_BATCH, 1.0):
-                heard_s = monotonic_s()
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                if error is not None:
+                error, is_past = message.error(), int(message.offset() or 0) >= last
+                is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+                if error is not None and not is_end:
                     raise KafkaException(error)
-                if int(message.offset() or 0) >= last:
+                if is_past:
                     return found
+                if is_end:
+                    # A leader that does not know all of its log yet: the rest is waited for.
+                    continue
+                heard_s = monotonic_s()
                 found.append(record_of(message))
             if found and found[-1].offset == last - 1:
                 return found

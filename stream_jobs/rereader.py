@@ -54,10 +54,12 @@ class Rereader:
             error, topic = message.error(), message.topic() or ""
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise Retry(f"partition {self._partition} cannot be read again: {error.str()}")
-            self._heard_s, offset, last = monotonic_s(), int(message.offset() or 0), self._last.get(topic)
+            offset, last = int(message.offset() or 0), self._last.get(topic)
             if last is not None and error is None and offset < last:
+                self._heard_s = monotonic_s()
                 found.append(Received(topic, self._partition, self._generation, record_of(message)))
-            if last is not None and (error is not None or offset >= last - 1):
+            # An end of the log below the last offset is a leader that does not know all of it yet: the rest will come.
+            if last is not None and offset >= (last if error is not None else last - 1):
                 self._end(topic)
         if self._last and monotonic_s() - self._heard_s > _SILENCE_S:
             raise Retry(f"partition {self._partition}: nothing came for {_SILENCE_S:.0f} s while it was read again")
