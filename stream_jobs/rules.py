@@ -11,9 +11,12 @@ from typing import Any
 from .clock import monotonic_s
 from .core.calendar import Change, calendar_of
 from .core.settings import MeterSettings
+from .errors import Retry
 from .log_reader import read_rules
 
 _LOOK_S = 60.0
+_UNSEEN_S = 300.0
+"""While the broker is away the rules known last hold, for half of the time that a rule is told ahead."""
 
 
 class Rules:
@@ -23,14 +26,22 @@ class Rules:
         self._servers, self._base, self._log = bootstrap_servers, base, logger
         self._told: list[tuple[int, Change | str]] = []
         self._looked_s = -_LOOK_S
+        self._read_s: float | None = None
         self.settings = base
 
     async def look(self) -> bool:
-        """Whether the rules are others than before; Retry if the broker is away."""
+        """Whether the rules are others than before; Retry if they cannot be read for too long, or not at all yet."""
         if monotonic_s() - self._looked_s < _LOOK_S:
             return False
-        told = await asyncio.to_thread(read_rules, self._servers)
         self._looked_s = monotonic_s()
+        try:
+            told = await asyncio.to_thread(read_rules, self._servers)
+        except Retry as error:
+            if self._read_s is None or monotonic_s() - self._read_s > _UNSEEN_S:
+                raise
+            self._log.warning("rules cannot be read, those known hold", reason=str(error))
+            return False
+        self._read_s = monotonic_s()
         if told == self._told:
             return False
         self._told = told
