@@ -15,7 +15,7 @@ LANES ?= 2
 PYTEST ?=
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --no-emit-package gpumeter
 .DEFAULT_GOAL := help
-.PHONY: help venv lock lint format docs test test-fast test-pythons test-all demo chaos chaos-breaks bench bench-quick bench-latency bench-takeover bench-collector clean
+.PHONY: help venv lock lint format docs test test-slow test-fast test-pythons test-all demo chaos chaos-breaks bench bench-quick bench-latency bench-takeover bench-collector clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -46,8 +46,11 @@ format: $(STAMP) ## let ruff mend what it can
 docs: $(STAMP) ## the pages that are made from the code
 	$(BIN)/python -m infra.docs.metrics
 
-test: lint ## lint and all tests, on two cores (6 to 8 minutes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
+test: lint ## lint and all tests but the slow ones, on two cores (5 to 8 minutes)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST)
+
+test-slow: $(STAMP) ## the tests that wait: kills, outages, take-overs (5 to 7 minutes)
+	$(BIN)/python -m pytest -n 2 --dist load -m slow $(PYTEST)
 
 test-fast: $(STAMP) ## the tests without sockets: unit, property, schemas, golden
 	$(BIN)/python -m pytest -n 2 $(FAST) $(PYTEST)
@@ -55,7 +58,7 @@ test-fast: $(STAMP) ## the tests without sockets: unit, property, schemas, golde
 test-pythons: ## the fast tests on the other supported Pythons, each in its own environment under build/
 	@for version in $(OTHER_PYTHONS); do infra/ci/with-python $$version $(MAKE) --no-print-directory test-fast || exit 1; done
 
-test-all: test test-pythons ## all of it
+test-all: test test-slow test-pythons demo chaos bench-quick ## all that CI does
 
 demo: $(STAMP) ## the whole meter on a simulated cluster; DEMO="--hours 2" for options
 	$(BIN)/gpumeter demo $(DEMO)

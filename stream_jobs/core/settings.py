@@ -34,7 +34,7 @@ class MeterSettings:
     simulated_time: bool = False
     """Append times say nothing about event times: do not judge clock records by them."""
     clock_key: bytes = b""
-    checkpoint_us: int = 10_000_000
+    checkpoint_us: int = 30_000_000
     """Clock time between two remembered (offset, carry) pairs."""
     changes: tuple[Change, ...] = ()
     """Later lengths and latenesses of windows; those above hold until the first of them."""

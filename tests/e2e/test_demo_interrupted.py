@@ -27,6 +27,7 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     """A demo ended in the middle of its simulation leaves nothing running."""
@@ -47,6 +48,7 @@ def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp
     assert _marked(mark) == []
 
 
+@pytest.mark.slow
 def test_demo_says_that_its_broker_died(tmp_path: Path) -> None:
     """A broker killed in mid-run ends the demo with code 4 and words about the broker, and nothing is left running."""
     mark = uuid.uuid4().hex

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.needs_broker
 SHAPE = FleetShape(nodes=12, windows=2, partitions=2)
 
 
+@pytest.mark.slow
 def test_worker_over_a_filled_log_is_measured_when_every_record_is_metered(tmp_path: Path) -> None:
     """The outcome comes once every window is closed and every record taken; one record more, and there is none."""
     with broker(tmp_path, partitions=SHAPE.partitions) as bootstrap:

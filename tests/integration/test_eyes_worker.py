@@ -39,6 +39,7 @@ def _lag(port: int) -> float | None:
     return sum(found.values()) if found else None
 
 
+@pytest.mark.slow
 def test_killed_worker_is_ready_when_it_is_where_it_was(topics: str, tmp_path: Path) -> None:
     """After kill -9 a worker is not ready while it reads again, is once it has, and says how much that was."""
     sent = list(fleet.messages(30, 12, PARTITIONS))
@@ -92,6 +93,7 @@ def test_garbage_shows_by_reason(topics: str, tmp_path: Path) -> None:
     assert worker.terminate() == 0, worker.tail()
 
 
+@pytest.mark.slow
 def test_worker_whose_broker_hangs_is_not_ready(own_kafka: LocalKafka, topics: str, tmp_path: Path) -> None:
     """With a broker that is frozen a worker stops being ready, though its loop turns; thawed, it is ready again."""
     worker, port = _worker(topics, tmp_path / "worker.log")

@@ -17,7 +17,7 @@ from stream_jobs.ledger import Ledger, open_ledger
 from tests.integration import fleet, harness
 from tests.integration.sinks import SinkProcess
 
-pytestmark = pytest.mark.needs_broker
+pytestmark = [pytest.mark.needs_broker, pytest.mark.slow]
 PARTITIONS, NODES, STEPS, WINDOW_US = 2, 3, 14, 15_000_000
 _IN_BOTH = [c.name for c in LIVE_COLUMNS if c.name not in ("as_of_us", "known")]
 

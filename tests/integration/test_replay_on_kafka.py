@@ -62,6 +62,7 @@ def _checksum(directory: Path) -> Checksum:
         opened.close()
 
 
+@pytest.mark.slow
 def test_replay_and_duplicates_give_one_checksum(broker: str, tmp_path: Path) -> None:
     """A log replayed into an empty and into the full ledger, and one with every message twice: the same checksum."""
     sent = list(fleet.messages(4, 3, PARTITIONS))

@@ -13,7 +13,7 @@ from schemas.usage import KEY_COLUMNS
 from stream_jobs.core.contents import LogRecord
 from tests.integration import fleet, harness
 
-pytestmark = pytest.mark.needs_broker
+pytestmark = [pytest.mark.needs_broker, pytest.mark.slow]
 MINUTE_US = 60_000_000
 DIFFERENCES = ("held_us", "used_us", "charged_us", "memory_byte_ms", "energy_mj")
 LATE_FROM_US = fleet.START_US + 5 * MINUTE_US

@@ -86,6 +86,7 @@ def _is_whole_and_in_order(messages: list[Message], record: str) -> dict[int, in
     return last
 
 
+@pytest.mark.slow
 @pytest.mark.needs_broker
 def test_agents_killed_while_the_broker_is_away_lose_nothing(own_kafka: LocalKafka, tmp_path: Path) -> None:
     """Two agents are killed with -9 during an outage: every number of theirs arrives, in order, the third's last."""

@@ -15,6 +15,7 @@ from tests.integration.sinks import SinkProcess
 pytestmark = pytest.mark.needs_broker
 
 
+@pytest.mark.slow
 def test_status_names_what_is_behind_or_wrong(own_kafka: LocalKafka, tmp_path: Path) -> None:
     """All well is 0 with every figure; refused records, a sink and a worker that are gone are each named, with 1."""
     kafka = own_kafka.bootstrap

@@ -14,8 +14,8 @@ from schemas.names import GPU_SAMPLES, POD_EVENTS
 from schemas.pods import NodeRecord, encode_record
 from tests.integration import fleet, harness
 
-pytestmark = pytest.mark.needs_broker
-MINUTES, NODES = 40, 16
+pytestmark = [pytest.mark.needs_broker, pytest.mark.slow]
+MINUTES, NODES = 80, 16
 _WIDE = {"GPUMETER_WORKER_HELD_MIB": "4096", "GPUMETER_WORKER_SKEW_WINDOWS": "1000"}
 
 

@@ -39,6 +39,7 @@ def _assert_complete(bootstrap: str, worker: harness.WorkerProcess) -> None:
     harness.assert_equal_rows(harness.published_rows(bootstrap)[0], expected)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_acknowledged_hold_progress(own_kafka: LocalKafka, tmp_path: Path) -> None:
     """While gpu-usage takes nothing the worker ends with 3 again and again and commits nothing; then rows are exact."""
     bootstrap = own_kafka.bootstrap
@@ -64,6 +65,7 @@ def test_rows_that_are_not_acknowledged_hold_progress(own_kafka: LocalKafka, tmp
     assert again.terminate() == 0, again.tail()
 
 
+@pytest.mark.slow
 def test_broker_away_for_more_than_a_minute(own_kafka: LocalKafka, tmp_path: Path) -> None:
     """A broker that is away for 70 s: the worker waits, or ends with 3 and is started again; the rows are exact."""
     bootstrap = own_kafka.bootstrap

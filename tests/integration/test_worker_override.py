@@ -75,6 +75,7 @@ def _overrides(bootstrap: str) -> list[tuple[str, ClockRecord]]:
     return found
 
 
+@pytest.mark.slow
 def test_worker_stands_in_for_an_absent_watcher(topics: str, tmp_path: Path) -> None:
     """After 4 s without a clock the worker writes it, signed, to all topics; windows close; the watcher goes on."""
     worker = harness.WorkerProcess(

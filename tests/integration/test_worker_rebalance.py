@@ -15,7 +15,7 @@ from infra.broker.topics import apply
 from schemas.names import GPU_SAMPLES
 from tests.integration import fleet, harness
 
-pytestmark = pytest.mark.needs_broker
+pytestmark = [pytest.mark.needs_broker, pytest.mark.slow]
 PARTITIONS = 4
 
 

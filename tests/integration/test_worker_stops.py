@@ -12,7 +12,7 @@ from schemas.names import GPU_SAMPLES, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from stream_jobs.progress import Pointer, decode_pointer, encode_pointer
 from tests.integration import fleet, harness
 
-pytestmark = pytest.mark.needs_broker
+pytestmark = [pytest.mark.needs_broker, pytest.mark.slow]
 GROUP = "gpumeter"
 ALIKE = (*INPUT_TOPICS, GPU_USAGE, METER_PROGRESS)
 
