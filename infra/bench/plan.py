@@ -54,13 +54,13 @@ def smaller(plan: Plan, up_to: int) -> Plan:
 
 
 QUICK = Plan(
-    alone=fleet(2_000, 1),
-    fleets=(fleet(4_000, 2),),
+    alone=fleet(2_000, 8),
+    fleets=(fleet(4_000, 4),),
     peers={"faust_event": 4, "quixstreams": 40, "bytewax": 80, "flink": 250},
 )
 
 FULL = Plan(
-    alone=fleet(20_000, 2),
+    alone=fleet(20_000, 4),
     fleets=(fleet(1_000, 40), fleet(5_000, 8), fleet(20_000, 2), fleet(100_000, 2), fleet(300_000, 2)),
     peers={"faust_event": 36, "quixstreams": 400, "bytewax": 700, "flink": 1_800},
     latency_nodes=1_000,
