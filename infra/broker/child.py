@@ -1,6 +1,7 @@
 """Starts processes that cannot outlive their owner.
 
-Law: when the owner dies, also by kill -9, the kernel kills the child (tests/integration/test_kafka_broker.py).
+Laws: when the owner dies, also by kill -9, the kernel kills the child (tests/integration/test_kafka_broker.py); an end
+takes a bounded time, whatever the child does (tests/unit/infra/test_child.py).
 Note: the kernel watches the *thread* that started the child, so start from a thread that lives as long as the owner.
 """
 
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+KILLED_S = 5.0
 
 _BIND = """
 import ctypes, os, signal, sys
@@ -44,5 +47,17 @@ def end(process: subprocess.Popen[bytes], *, patience_s: float) -> int:
     try:
         return process.wait(patience_s)
     except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+        return kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> int:
+    """Exit status after SIGKILL; after 5 s it is taken for granted.
+
+    A wait without bound might never return: a signal that comes inside `Popen.poll` leaves its lock taken for good,
+    and a child may sit in the kernel.
+    """
+    process.kill()
+    try:
+        return process.wait(KILLED_S)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL

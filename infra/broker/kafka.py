@@ -16,7 +16,7 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from .child import end, spawn
+from .child import end, kill, spawn
 from .errors import BrokerError
 from .install import ensure_kafka, java_path
 from .ports import free_ports
@@ -91,9 +91,7 @@ class LocalKafka:
 
     def kill(self, index: int) -> None:
         """Kill -9 of a broker."""
-        process = self._processes.pop(index)
-        process.kill()
-        process.wait()
+        kill(self._processes.pop(index))
 
     def restart(self, index: int) -> None:
         """Start of a broker that was killed, until all brokers answer; a running one is stopped first."""

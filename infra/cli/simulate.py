@@ -95,6 +95,7 @@ def _list(as_json: bool) -> None:
 
 def _play(plan: "SimulationPlan", as_json: bool) -> None:
     from infra.broker import topics
+    from infra.sim.interrupt import Interrupt
     from infra.sim.lockstep import Simulation
     from infra.sim.member import SimulationError
 
@@ -105,12 +106,14 @@ def _play(plan: "SimulationPlan", as_json: bool) -> None:
             err=True,
         )
         raise typer.Exit(3)
+    interrupt = Interrupt().listen()
     try:
-        with Simulation(plan) as simulation:
+        with Simulation(plan, interrupt.check) as simulation:
             while plan.live:
+                interrupt.check()
                 simulation.check()
                 simulation.pause(1)
-            simulation.run()
+            simulation.run(lambda now_us: interrupt.check())
             result = {"start_us": plan.start_us, "end_us": simulation.end_us, "pods": len(simulation.cluster.pods)}
     except SimulationError as error:
         typer.echo(f"gpumeter simulate: {error}", err=True)

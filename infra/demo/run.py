@@ -40,8 +40,10 @@ LIVE_HOURS = 24.0
 class Demo:
     """One run of a plan, as a context: whatever was started has ended when it is left."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
+    def __init__(self, plan: Plan, console: Console, interrupted: Callable[[], None] = lambda: None) -> None:
+        """`interrupted` raises where the run is to end; it is asked at each step and in each wait."""
         self._plan = plan
+        self._interrupted = interrupted
         self._stages = Stages(console)
         self._services = Services(plan.logs)
         self._kafka: LocalKafka | None = None
@@ -120,7 +122,8 @@ class Demo:
             folder.mkdir(parents=True)
 
     def _check(self) -> None:
-        """DemoError where the broker or a service has ended by itself."""
+        """DemoError where the broker or a service has ended by itself; KeyboardInterrupt where it is to end."""
+        self._interrupted()
         if self._kafka and not self._kafka.pids():
             raise DemoError(f"the broker ended by itself; its log is in {self._plan.kafka}")
         self._services.check()
@@ -131,7 +134,16 @@ class Demo:
         time_of = "--real-time" if plan.live else "--simulated-time"
         self._services.start("sink", gpumeter("sink", *broker, "--directory", str(plan.ledger)))
         self._services.start("worker", gpumeter("worker", *broker, time_of))
-        wait_for(lambda: live_front(plan.ledger) is not None, self._services, START_S, "the sink's front")
+        self._wait_for(lambda: live_front(plan.ledger) is not None, START_S, "the sink's front")
+
+    def _wait_for(self, reached: Callable[[], bool], patience_s: float, what: str) -> None:
+        """Waits until something is so; DemoError where a process ends or patience does."""
+        deadline_s = time.monotonic() + patience_s
+        while not reached():
+            self._check()
+            if time.monotonic() > deadline_s:
+                raise DemoError(f"{what} did not come within {patience_s:.0f} s; the logs are in {self._plan.logs}")
+            time.sleep(0.05)
 
     def _front(self) -> str:
         front = live_front(self._plan.ledger)
@@ -209,13 +221,3 @@ def _gpus(simulation: Simulation) -> int:
 def _story(simulation: Simulation) -> str:
     cluster = simulation.cluster
     return f"{len(cluster.nodes)} nodes, {_gpus(simulation)} GPUs, {len(cluster.pods)} pods"
-
-
-def wait_for(reached: Callable[[], bool], services: Services, patience_s: float, what: str) -> None:
-    """Waits until something is so; DemoError where a process ends or patience does."""
-    deadline_s = time.monotonic() + patience_s
-    while not reached():
-        services.check()
-        if time.monotonic() > deadline_s:
-            raise DemoError(f"{what} did not come within {patience_s:.0f} s; the logs are in {services.logs}")
-        time.sleep(0.05)

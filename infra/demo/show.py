@@ -1,15 +1,13 @@
 """Runs a demo for a person: signals, progress, report, exit code.
 
-Law: INT and TERM end it in order, with nothing left running, and exit code 130 (0 where it ran live)
-(tests/e2e/test_demo_interrupted.py).
+Law: INT and TERM end it in order, with nothing left running, and exit code 130 (0 where it ran live), also in the
+background of a script (tests/e2e/test_demo_interrupted.py).
 """
 
 import json
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -20,6 +18,7 @@ from infra.demo.plan import Plan
 from infra.demo.report import print_report
 from infra.demo.result import Result
 from infra.demo.run import Demo
+from infra.sim.interrupt import Interrupt
 from infra.sim.member import SimulationError
 from infra.sim.scenario_format import ScenarioError
 from infra.sim.traces import TraceError
@@ -48,9 +47,9 @@ def show(plan: Plan, as_json: bool, picture: Path | None = None) -> int:
 
 def run(plan: Plan, said: Console, tell: Callable[[Result], None]) -> int:
     """Exit code of a demo whose result is told; what went wrong is on stderr."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt = Interrupt().listen()
     try:
-        with Demo(plan, said) as demo:
+        with Demo(plan, said, interrupt.check) as demo:
             if plan.live:
                 demo.live()
             result = demo.run()
@@ -73,8 +72,3 @@ def run(plan: Plan, said: Console, tell: Callable[[Result], None]) -> int:
 def _failed(text: str, code: int) -> int:
     Console(stderr=True).print(f"gpumeter demo: {text}", markup=False, emoji=False, highlight=False, soft_wrap=True)
     return code
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt

@@ -14,11 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from infra.broker.child import bound_to_owner
+from infra.broker.child import bound_to_owner, end
 
 TAIL_LINES = 20
 SILENCE_S = 300.0
 END_S = 30.0
+TERM_S = 5.0
 STOP_S = 8.0
 """Patience with the end of a simulation that is given up; then its processes are ended."""
 
@@ -82,23 +83,15 @@ class Member:
 
     def finish(self, patience_s: float = END_S) -> int:
         """Tells it to finish and waits; a process that does not is ended. Its exit code."""
-        if self.process.poll() is None:
-            try:
-                self.release()
-                self.process.wait(patience_s)
-            except subprocess.TimeoutExpired:
-                self.end()
-        return self.process.wait()
+        self.release()
+        try:
+            return self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return self.end()
 
-    def end(self) -> None:
-        """Ends it now."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self.process.wait()
+    def end(self) -> int:
+        """Ends it now. Its exit code."""
+        return end(self.process, patience_s=TERM_S)
 
     def check(self) -> None:
         """SimulationError where it has ended."""

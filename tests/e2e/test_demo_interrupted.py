@@ -13,6 +13,11 @@ import pytest
 from infra.broker.state import running_pids
 
 MARK = "GPUMETER_TEST_MARK"
+_INHERIT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, getattr(signal, sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 def _marked(mark: str) -> list[str]:
@@ -27,21 +32,40 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
-def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp_path: Path) -> None:
-    """A demo ended in the middle of its simulation leaves nothing running."""
-    mark = uuid.uuid4().hex
-    argv = [sys.executable, "-m", "infra.cli.main", "demo", "--hours", "20", "--out", str(tmp_path)]
-    with (tmp_path / "said").open("wb") as said:
+def _started(folder: Path, mark: str, inherited: str = "SIG_DFL") -> "subprocess.Popen[bytes]":
+    """A demo of 20 hours whose simulation has begun; `inherited`: what it finds INT set to."""
+    argv = [sys.executable, "-m", "infra.cli.main", "demo", "--hours", "20", "--out", str(folder)]
+    argv = [sys.executable, "-c", _INHERIT, inherited, *argv]
+    with (folder / "said").open("wb") as said:
         demo = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, MARK: mark}, start_new_session=True)
     deadline = time.monotonic() + 90
-    while not list(tmp_path.glob("simulation/truth-*.jsonl")) and demo.poll() is None and time.monotonic() < deadline:
+    while not list(folder.glob("simulation/truth-*.jsonl")) and demo.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert demo.poll() is None, (tmp_path / "said").read_text()
-    assert len(_marked(mark)) >= 5
-    demo.send_signal(sent)
-    assert demo.wait(60) == code, (tmp_path / "said").read_text()
+    return demo
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sent", "code", "inherited"),
+    [
+        (signal.SIGINT, 130, "SIG_DFL"),
+        # What `command &` gets from a shell without job control, so also from a script that starts these tests so.
+        (signal.SIGINT, 130, "SIG_IGN"),
+        (signal.SIGTERM, 130, "SIG_DFL"),
+        (signal.SIGKILL, -9, "SIG_DFL"),
+    ],
+)
+def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, inherited: str, tmp_path: Path) -> None:
+    """A demo ended in the middle of its simulation leaves nothing running."""
+    mark = uuid.uuid4().hex
+    demo = _started(tmp_path, mark, inherited)
+    try:
+        assert demo.poll() is None, (tmp_path / "said").read_text()
+        assert len(_marked(mark)) >= 5
+        demo.send_signal(sent)
+        assert demo.wait(60) == code, (tmp_path / "said").read_text()
+    finally:
+        demo.kill()
     deadline = time.monotonic() + 10
     while _marked(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -52,15 +76,10 @@ def test_demo_interrupted_leaves_no_process(sent: signal.Signals, code: int, tmp
 def test_demo_says_that_its_broker_died(tmp_path: Path) -> None:
     """A broker killed in mid-run ends the demo with code 4 and words about the broker, and nothing is left running."""
     mark = uuid.uuid4().hex
-    argv = [sys.executable, "-m", "infra.cli.main", "demo", "--hours", "20", "--out", str(tmp_path)]
-    with (tmp_path / "said").open("wb") as said:
-        demo = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, MARK: mark}, start_new_session=True)
-    deadline = time.monotonic() + 90
-    while not list(tmp_path.glob("simulation/truth-*.jsonl")) and demo.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    (broker,) = running_pids(tmp_path / "kafka")
-    os.kill(broker, signal.SIGKILL)
+    demo = _started(tmp_path, mark)
     try:
+        (broker,) = running_pids(tmp_path / "kafka")
+        os.kill(broker, signal.SIGKILL)
         assert demo.wait(90) == 4, (tmp_path / "said").read_text()
     finally:
         demo.kill()
