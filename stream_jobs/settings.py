@@ -44,7 +44,7 @@ class WorkerSettings(BaseSettings):
     """How long a window waits after its end."""
     reach_s: int = Field(518_400, ge=3600, le=31_536_000)
     """How long after its end a window is still revised by late records; less than the retention of the topics."""
-    step_s: float = Field(0.5, gt=0, le=60)
+    step_s: float = Field(0.25, gt=0, le=60)
     """Time between two rounds of decode, close, publish."""
     progress_s: float = Field(10.0, gt=0, le=3600)
     """Time between two progress records of a partition."""

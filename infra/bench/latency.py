@@ -30,7 +30,7 @@ from stream_jobs.ledger import open_ledger
 
 RESULT, LOGS, LEDGER = Path("build/bench-latency.json"), Path("build/bench-logs"), Path("build/bench-ledger")
 READING_S = 5
-_LOOK_S = 0.1
+_LOOK_S = 0.15
 _START_S, _REST_S = 60.0, 15.0
 
 
