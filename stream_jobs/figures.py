@@ -144,7 +144,7 @@ def _gauges(lane: Lane, at: Moment) -> Table:
     numbers, part = lane.meter.metrics(), (str(lane.partition),)
     found: Table = {_W + name: {part: numbers[key]} for key, name in _GAUGES.items()}
     found |= {_W + name: {part: numbers[key] / 1e6} for key, name in _TIMES.items() if key in numbers}
-    found[f"{_W}buffered_bytes"] = {part: lane.meter.held_bytes()}
+    found[f"{_W}buffered_bytes"] = {part: lane.held_bytes}
     found[f"{_W}watchers_away"] = {part: at.away[lane.partition]}
     found[f"{_W}paused"] = {(topic, part[0]): float(topic in lane.paused) for topic in lane.expected}
     found[f"{_W}reread_left_records"] = {part: lane.reread_left()}

@@ -102,6 +102,8 @@ class Lane:
     """Ids of the input topics."""
     partitions: int = 0
     """How many partitions they have."""
+    held_bytes: int = 0
+    """Size of the readings that it holds, as last looked at."""
     counts: LaneCounts = field(default_factory=LaneCounts)
     begun: dict[str, int] = field(init=False)
 

@@ -79,7 +79,9 @@ class Restraint:
         began_s = monotonic_s()
         if began_s < self._next_look_s:
             return
-        self.held_bytes = sum(lane.meter.held_bytes() for lane in lanes.values())
+        for lane in lanes.values():
+            lane.held_bytes = lane.meter.held_bytes()
+        self.held_bytes = sum(lane.held_bytes for lane in lanes.values())
         self._next_look_s = monotonic_s() + _LOOK_SHARE * (monotonic_s() - began_s)
         for lane in [lane for lane in lanes.values() if not lane.rereading]:
             await self._apply(lane, to_pause(self._standing(lane)))

@@ -50,9 +50,9 @@ class WorkerSettings(BaseSettings):
     """Time between two progress records of a partition."""
     status_s: float = Field(10.0, gt=0, le=3600)
     """Time between two status lines in the log."""
-    buffer_messages: int = Field(20_000, ge=1)
+    buffer_messages: int = Field(8_000, ge=1)
     """Messages held between two rounds; more makes the reader wait."""
-    buffer_mib: int = Field(256, ge=1)
+    buffer_mib: int = Field(96, ge=1)
     """Size of messages held between two rounds; more makes the reader wait."""
     held_mib: int = Field(2048, ge=1)
     """Size of the readings that open windows hold; more pauses gpu-samples where it is ahead of the other topics."""

@@ -39,9 +39,9 @@ _PROGRESS_S = 3.0
 """Time between two lines that say how much is still to be read again."""
 _REREAD_S = 2.0
 """How long a round reads lanes again."""
-_FIGURES_S = 2.0
-"""Time between two looks at the lanes for the page: not at each scrape, which comes from another thread; one look at
-40,000 nodes takes some 20 ms."""
+_FIGURES_S, _FIGURES_SHARE = 2.0, 50
+"""Least time between two looks at the lanes for the page, and that over what a look takes: not at each scrape, which
+comes from another thread."""
 
 
 class Worker:
@@ -245,13 +245,13 @@ class Worker:
         there = self._shell.is_settled and self._shell.reaches_group
         reasons, now_s = not_ready(self._lanes, self._shell.partitions() if there else None), monotonic_s()
         turns = bool(reasons) != bool(self._not_ready)
-        if self._settings.metrics_port and (turns or now_s - self._figures_at_s >= _FIGURES_S):
-            self._figures_at_s = now_s
+        if self._settings.metrics_port and (turns or now_s >= self._figures_at_s):
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
             away = {partition: self._clock.away(partition) for partition in self._lanes}
             at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake), away=away)
             at.live.update(rows=self._live.rows, cpu_s=self._live.cpu_s, lost=self._best_effort.lost)
             self._values = self._figures.values(self._lanes.values(), at)
+            self._figures_at_s = now_s + max(_FIGURES_S, _FIGURES_SHARE * (monotonic_s() - now_s))
         self._not_ready = reasons
 
     def _health(self) -> Health:

@@ -5,6 +5,7 @@ A meter that starts from a carry at an offset and reads on gives the rows that a
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -77,16 +78,43 @@ class ClusterCarry(msgspec.Struct):
     nodes: list[NodeCarry]
 
 
-class Carry(msgspec.Struct):
-    """The carry at `samples_offset`; as of now `closed_to_us` per (cluster, node), and the nodes that are gone."""
+class _Carry(msgspec.Struct, kw_only=True):
+    """A carry but for its clusters; as of now `closed_to_us` per (cluster, node), and the nodes that are gone."""
 
     samples_offset: int
-    clusters: list[ClusterCarry]
-    closed_to_us: list[tuple[str, str, int]]
+    closed_to_us: list[tuple[str, str, int]] = []
     gone: list[tuple[str, str]] = []
     positions: dict[str, int] = {}
     """Where each topic was read to: what is late below that is known."""
     now: list[ClusterNow] = []
+
+
+class Carry(_Carry, kw_only=True):
+    """The carry at `samples_offset`."""
+
+    clusters: list[ClusterCarry]
+
+
+class PackedCarry(_Carry, kw_only=True):
+    """A carry whose clusters are JSON already."""
+
+    clusters: msgspec.Raw
+
+
+class Checkpoint(NamedTuple):
+    """The clusters of a carry, packed: some are kept at once, and as objects those of a fleet take hundreds of MB."""
+
+    samples_offset: int
+    packed: bytes
+
+    def carry(self) -> PackedCarry:
+        """The carry that it begins."""
+        return PackedCarry(samples_offset=self.samples_offset, clusters=msgspec.Raw(_unpack(self.packed)))
+
+
+def checkpoint(samples_offset: int, clusters: Sequence[ClusterCarry]) -> Checkpoint:
+    """A checkpoint of clusters as they are at an offset."""
+    return Checkpoint(samples_offset, _pack(clusters))
 
 
 class Progress(msgspec.Struct):
@@ -96,20 +124,29 @@ class Progress(msgspec.Struct):
     carry: bytes
 
 
-def encode_carry(carry: Carry) -> bytes:
+def encode_carry(carry: Carry | PackedCarry) -> bytes:
     """Compressed JSON of a carry, behind its length in 8 bytes."""
-    plain = msgspec.json.encode(carry)
-    packed: bytes = pa.compress(plain, codec="zstd", asbytes=True)
-    return len(plain).to_bytes(8, "big") + packed
+    return _pack(carry)
 
 
 def decode_carry(payload: bytes) -> Carry:
     """The carry; ValueError where it is torn."""
     try:
-        plain = pa.decompress(payload[8:], int.from_bytes(payload[:8], "big"), codec="zstd", asbytes=True)
+        plain = _unpack(payload)
     except (pa.ArrowException, OSError, OverflowError) as error:
         raise ValueError(f"carry of {len(payload)} bytes cannot be unpacked: {error}") from error
     return msgspec.json.decode(plain, type=Carry)
+
+
+def _pack(content: Any) -> bytes:
+    plain = msgspec.json.encode(content)
+    packed: bytes = pa.compress(plain, codec="zstd", asbytes=True)
+    return len(plain).to_bytes(8, "big") + packed
+
+
+def _unpack(payload: bytes) -> bytes:
+    plain: bytes = pa.decompress(payload[8:], int.from_bytes(payload[:8], "big"), codec="zstd", asbytes=True)
+    return plain
 
 
 def gaps_of(carry: ClusterCarry) -> Gaps:

@@ -4,7 +4,7 @@ Strips are what a window needs of a reading that shares no time with another. Wh
 collectors, the columns are made again, so that the result is the same either way (tests/property/test_held.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +51,14 @@ class HeldBlock:
     """Where the newest span of each message ends; 0 where it has none."""
     odd: frozenset[int]
     """Messages in which readings of a GPU share time or come out of order: only their columns count."""
+    share_bytes: int = field(init=False)
+    """Bytes of all columns, by message."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all columns."""
+    def __post_init__(self) -> None:
+        """Counts once what is asked for again and again."""
+        object.__setattr__(self, "share_bytes", self._size_bytes() // max(1, len(self.devices)))
+
+    def _size_bytes(self) -> int:
         parts = (self.row, self.piece, self.device, self.process, self.listed)
         narrowed = sum(column.size_bytes for part in parts for column in part.values())
         return int(narrowed + self.strip.nbytes + self.fact.nbytes)
@@ -92,7 +96,7 @@ class HeldReading:
     @property
     def size_bytes(self) -> int:
         """Its share of its block."""
-        return self.block.size_bytes // len(self.block.devices)
+        return self.block.share_bytes
 
     @property
     def device(self) -> Columns:

@@ -6,7 +6,6 @@ Made by looking at identities one by one, so it is kept with the node and used a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,14 +49,6 @@ class Laid:
     holders: Ints
     flags: list[frozenset[str]]
     names: pa.RecordBatch
-    _chosen: tuple[bytes, pa.RecordBatch] | None = None
-
-    def names_where(self, has_row: Any) -> pa.RecordBatch:
-        """Some of the names; remembered, since it is mostly the same holders that have rows."""
-        asked = has_row.tobytes()
-        if self._chosen is None or self._chosen[0] != asked:
-            self._chosen = (asked, self.names.filter(pa.array(has_row)))
-        return self._chosen[1]
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from stream_jobs.decode import DecodeError
 from stream_jobs.errors import DeadLetter
 
 from .buffer import arrive
-from .carry import Carry, Progress, decode_carry, encode_carry
+from .carry import Checkpoint, Progress, checkpoint, decode_carry, encode_carry
 from .close import close_windows
 from .cluster import ClusterState
 from .contents import Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
@@ -65,7 +65,7 @@ class PartitionMeter:
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
-        self._checkpoints: list[Carry] = []
+        self._checkpoints: list[Checkpoint] = []
         self._checkpoint_us = -(1 << 62)
         self._directories: dict[tuple[str, str], Directory] = {}
         self._repairs: deque[Plan] = deque()
@@ -155,12 +155,13 @@ class PartitionMeter:
         """Where to begin after a restart, with the newest carry at or below what is needed; None before the first."""
         needed = self.position[GPU_SAMPLES]
         for node in self._nodes():
-            needed = min([needed, *(b.reading.offset for b in node.buffered), *(early[0] for early in node.early)])
+            # Both lie in the order of the log.
+            needed = min([needed, *(b.reading.offset for b in node.buffered[:1]), *(e[0] for e in node.early[:1])])
         usable = [c for c in self._checkpoints if c.samples_offset <= needed]
         if not usable:
             return None
-        carry = usable[-1]
-        self._checkpoints = self._checkpoints[self._checkpoints.index(carry) :]
+        self._checkpoints = self._checkpoints[len(usable) - 1 :]
+        carry = usable[-1].carry()
         # A node that a re-read has not met again yet stays closed as far as it was.
         closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
@@ -247,7 +248,7 @@ class PartitionMeter:
         if moved and clock.now_us - self._checkpoint_us >= self.settings.checkpoint_us:
             self._checkpoint_us = clock.now_us
             clusters = [c.carry() for c in self._clusters.values()]
-            self._checkpoints.append(Carry(self.position[GPU_SAMPLES], clusters, []))
+            self._checkpoints.append(checkpoint(self.position[GPU_SAMPLES], clusters))
 
     def _cluster(self, name: str, heard_us: int) -> ClusterState:
         known = self._clusters.get(name)
@@ -285,7 +286,7 @@ class PartitionMeter:
             self._cluster(now.cluster, now.heard_us).restore_now(now)
         for saved in carry.clusters:
             self._cluster(saved.cluster, saved.heard_us).restore(saved)
-        self._checkpoints = [carry]
+        self._checkpoints = [checkpoint(carry.samples_offset, carry.clusters)]
 
 
 def _why(error: Exception) -> tuple[str, str]:

@@ -46,9 +46,7 @@ def usage_table(batch: Batch, m: Measures, topic_id: str, partition: int) -> pa.
     order = batch.of_holder["order"]
     has_row = evidence[order]
     order = order[has_row]
-    ends = np.cumsum([x.holders.shape[1] for x in batch.laid]).tolist()
-    parts = zip(batch.laid, [0, *ends], ends, strict=False)
-    names = pa.Table.from_batches([laid.names_where(has_row[start:end]) for laid, start, end in parts])
+    names = pa.Table.from_batches([laid.names for laid in batch.laid]).combine_chunks().filter(pa.array(has_row))
     columns: dict[str, Any] = _common(batch, m, gpu[order], topic_id, partition)
     columns |= {name: names.column(name).combine_chunks() for name in IDENTITY}
     columns |= {name: _nullable(values[order], known[order]) for name, (values, known) in cells.items()}

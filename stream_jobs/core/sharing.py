@@ -9,7 +9,7 @@ from sys import intern
 import msgspec
 
 from schemas.pods import PodRecord
-from schemas.snapshots import ProcessIdentity, Snapshot
+from schemas.snapshots import Grant, ProcessIdentity, Snapshot
 
 
 def shared_pod(pod: PodRecord) -> PodRecord:
@@ -18,7 +18,12 @@ def shared_pod(pod: PodRecord) -> PodRecord:
         for run in container.runs:
             intern(run.container_id)
     return msgspec.structs.replace(
-        pod, uid=intern(pod.uid), node=intern(pod.node), namespace=intern(pod.namespace), phase=intern(pod.phase)
+        pod,
+        uid=intern(pod.uid),
+        node=intern(pod.node),
+        namespace=intern(pod.namespace),
+        name=intern(pod.name),
+        phase=intern(pod.phase),
     )
 
 
@@ -31,7 +36,21 @@ def shared_snapshot(snapshot: Snapshot, last: Snapshot | None) -> Snapshot:
     shared = {name: known for name, known in lists.items() if known == getattr(snapshot, name)}
     if "processes" not in shared:
         shared["processes"] = [_shared_process(process) for process in snapshot.processes]
+    if "grants" not in shared:
+        shared["grants"] = [_shared_grant(grant) for grant in snapshot.grants]
     return msgspec.structs.replace(snapshot, **shared)
+
+
+def _shared_grant(grant: Grant) -> Grant:
+    return Grant(
+        gpu_uuid=intern(grant.gpu_uuid),
+        slot=intern(grant.slot),
+        resource=intern(grant.resource),
+        namespace=intern(grant.namespace),
+        pod_name=intern(grant.pod_name),
+        container_name=intern(grant.container_name),
+        pod_uid=intern(grant.pod_uid),
+    )
 
 
 def _shared_process(process: ProcessIdentity) -> ProcessIdentity:

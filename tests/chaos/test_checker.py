@@ -204,7 +204,7 @@ def test_checker_finds_lost_and_wrong_letters() -> None:
 
 def test_progress_of_several_chunks_is_joined() -> None:
     """Chunks of one writer make a record when the last is there; a writer that ended between them made none."""
-    carry = encode_carry(Carry(5, [], []))
+    carry = encode_carry(Carry(samples_offset=5, clusters=[]))
     body = encode_body(Progress(dict.fromkeys(INPUT_TOPICS, 5), carry))
     first, second = split(body, len(body) // 2 + 1)
     sent = [("torn", 0, first), ("a", 0, first), ("b", 0, first), ("a", 1, second), ("b", 1, second)]

@@ -17,7 +17,7 @@ from stream_jobs.progress import Pointer, digest, encode_body, encode_pointer
 from stream_jobs.rules import Rules
 
 OFFSETS = {topic: 100 + number for number, topic in enumerate(INPUT_TOPICS)}
-PROGRESS = Progress(OFFSETS, encode_carry(Carry(OFFSETS[GPU_SAMPLES], [], [])))
+PROGRESS = Progress(OFFSETS, encode_carry(Carry(samples_offset=OFFSETS[GPU_SAMPLES], clusters=[])))
 
 
 class Shell:

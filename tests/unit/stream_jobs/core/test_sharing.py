@@ -48,6 +48,7 @@ def test_shared_pod_says_the_same_and_lends_its_texts_to_processes() -> None:
     shared = shared_pod(told)
     assert shared == told
     process = shared_snapshot(_snapshot(1), None).processes[0]
+    assert shared_snapshot(_snapshot(1), None).grants[0].pod_name is shared.name
     again = shared_pod(msgspec.convert(msgspec.to_builtins(pod), PodRecord))
     assert process.pod_uid is shared.uid
     assert again.node is shared.node
