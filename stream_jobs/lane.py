@@ -205,8 +205,7 @@ def open_lane(
 
     `reached` is where the partition was when that progress was saved.
     """
-    progress = begin if isinstance(begin, Progress) else None
-    meter = PartitionMeter(settings, Source(partition, topic_id), progress)
+    meter = PartitionMeter(settings, Source(partition, topic_id), begin)
     offsets = dict(begin.offsets if isinstance(begin, Progress) else begin)
     return Lane(partition, generation, meter, offsets, reached=reached or {})
 

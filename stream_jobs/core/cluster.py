@@ -40,6 +40,8 @@ class ClusterState:
     gone: set[tuple[str, str]]
     position: Positions
     known: Positions
+    first: Positions
+    """Offset of its first record in each topic, or one below; where it has none yet, where the topic is read to."""
     clocks: dict[str, ClockIndex] = field(init=False)
     gaps: Gaps = field(default_factory=Gaps)
     heard_us: int = 0
@@ -56,7 +58,7 @@ class ClusterState:
     _forgotten_us: int = 0
 
     def __post_init__(self) -> None:
-        self.clocks = {topic: ClockIndex(self.settings.unit_us) for topic in TOPICS}
+        self.clocks = {topic: ClockIndex(self.settings.unit_us, first=self.first[topic]) for topic in TOPICS}
 
     def node(self, name: str) -> NodeState:
         """State of a node, made at its first record."""
@@ -75,7 +77,7 @@ class ClusterState:
             return False
         if before is None:
             for node in self.nodes.values():
-                node.clip(now_us, self.settings)
+                node.clip(now_us, self.settings, self.closed_to.get((self.name, node.node), 0))
                 if node.started:
                     self._judge_early(node, now_us)
         elif override or now_us - before > self.settings.clock_gap_us:
@@ -180,7 +182,7 @@ class ClusterState:
         """Offsets in pod-mappings and pod-events below which no window that may still close can see."""
         clock_us = self.clocks[GPU_SAMPLES].now_us
         if clock_us is None:
-            return 0, 0
+            return self.first[POD_MAPPINGS], self.first[POD_EVENTS]
         horizon_us = self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us)
         return self.read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
 
@@ -241,7 +243,9 @@ class ClusterState:
     def restore_now(self, now: ClusterNow) -> None:
         """Takes up what was known when the carry was saved; the clock of gpu-samples goes back to where it begins."""
         for topic, (now_us, times_us, offsets) in now.clocks.items():
-            self.clocks[topic] = ClockIndex(self.settings.unit_us, list(times_us), list(offsets), now_us)
+            self.clocks[topic] = ClockIndex(
+                self.settings.unit_us, list(times_us), list(offsets), now_us, self.first[topic]
+            )
         self.clocks[GPU_SAMPLES] = self.clocks[GPU_SAMPLES].below(self.position[GPU_SAMPLES], None)
         self.ranges = {start: (first, last) for start, first, last in now.ranges}
         for history in now.nodes:

@@ -20,6 +20,8 @@ class ClockIndex:
     offsets: list[int] = field(default_factory=list)
     now_us: int | None = None
     """The newest clock, None before the first."""
+    first: int = 0
+    """Offset below which there is nothing of the clock's cluster."""
 
     def add(self, now_us: int, offset: int) -> bool:
         """Takes a clock record; False if it does not move the clock forward."""
@@ -37,10 +39,10 @@ class ClockIndex:
         return self.offsets[i] if i < len(self.times_us) else None
 
     def read_from(self, time_us: int) -> int:
-        """Where to begin reading for a time: the log's beginning if its first clock is later than that."""
+        """Where to begin reading for a time: where the cluster begins if its first clock is later than that."""
         i = bisect_left(self.times_us, time_us // self.unit_us * self.unit_us)
         if i == 0:
-            return 0
+            return self.first
         return self.offsets[i] if i < len(self.times_us) else self.offsets[-1]
 
     def forget_before(self, time_us: int) -> None:
@@ -52,7 +54,7 @@ class ClockIndex:
     def below(self, offset: int, now_us: int | None) -> "ClockIndex":
         """The index as it was before the record at an offset, when the clock stood at `now_us`."""
         i = bisect_left(self.offsets, offset)
-        return ClockIndex(self.unit_us, self.times_us[:i], self.offsets[:i], now_us)
+        return ClockIndex(self.unit_us, self.times_us[:i], self.offsets[:i], now_us, self.first)
 
 
 @dataclass(slots=True)

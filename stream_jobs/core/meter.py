@@ -56,8 +56,10 @@ class Refused:
 class PartitionMeter:
     """Meter of one partition of the three input topics."""
 
-    def __init__(self, settings: MeterSettings, source: Source, progress: Progress | None = None) -> None:
-        """A fresh meter, or one that goes on from a progress record."""
+    def __init__(
+        self, settings: MeterSettings, source: Source, begin: Progress | Mapping[str, int] | None = None
+    ) -> None:
+        """A meter that goes on from a progress record, or a fresh one over logs that begin at some offsets, or at 0."""
         self.settings, self.source = settings, source
         self.position, self._known = dict.fromkeys(TOPICS, 0), dict.fromkeys(TOPICS, 0)
         self.counts = dict.fromkeys(_COUNTS, 0)
@@ -69,8 +71,10 @@ class PartitionMeter:
         self._checkpoint_us = -(1 << 62)
         self._directories: dict[tuple[str, str], Directory] = {}
         self._repairs: deque[Plan] = deque()
-        if progress is not None:
-            self._restore(progress)
+        if isinstance(begin, Progress):
+            self._restore(begin)
+        else:
+            self.position.update(begin or {})
 
     def feed(self, topic: str, records: Sequence[LogRecord]) -> list[Refused]:
         """Takes records of a topic in offset order; ones below the position were seen and are passed over."""
@@ -201,7 +205,7 @@ class PartitionMeter:
         if headers.record == h.CLOCK:
             self._clock(topic, record)
             return
-        cluster = self._cluster(headers.cluster, record.append_us)
+        cluster = self._cluster(headers.cluster, record.append_us, {topic: record.offset})
         content = content_of(topic, record, headers, decoded, self.settings)
         if content.arrived is not None:
             self._take_reading(cluster, content.headers, content.arrived, record)
@@ -239,7 +243,7 @@ class PartitionMeter:
         if not -self.settings.reach_us <= ahead_us <= self.settings.ahead_us:
             self.counts["clocks_ignored"] += 1
             return
-        cluster = self._cluster(clock.cluster, record.append_us)
+        cluster = self._cluster(clock.cluster, record.append_us, {topic: record.offset})
         cluster.heard_us = record.append_us
         self.heard.setdefault(clock.cluster, Heard()).note_clock(clock.override)
         self.counts["overrides"] += clock.override and topic == GPU_SAMPLES
@@ -250,13 +254,13 @@ class PartitionMeter:
             clusters = [c.carry() for c in self._clusters.values()]
             self._checkpoints.append(checkpoint(self.position[GPU_SAMPLES], clusters))
 
-    def _cluster(self, name: str, heard_us: int) -> ClusterState:
-        known = self._clusters.get(name)
-        if known is None:
-            known = self._clusters[name] = ClusterState(
-                name, self.settings, self._closed_to, self._gone, self.position, self._known, heard_us=heard_us
-            )
-        return known
+    def _cluster(self, name: str, heard_us: int, at: Mapping[str, int]) -> ClusterState:
+        if name not in self._clusters:
+            self._clusters[name] = ClusterState(
+                name, self.settings, self._closed_to, self._gone, self.position, self._known,
+                {**self.position, **at}, heard_us=heard_us,
+            )  # fmt: skip
+        return self._clusters[name]
 
     def _forget_lost_clusters(self, append_us: int) -> None:
         """Drops clusters that have had no clock for the reach, e.g. a mistyped name, lest progress waits for them."""
@@ -283,9 +287,9 @@ class PartitionMeter:
         self._closed_to = {(cluster, node): closed for cluster, node, closed in carry.closed_to_us}
         self._gone = set(carry.gone)
         for now in carry.now:
-            self._cluster(now.cluster, now.heard_us).restore_now(now)
+            self._cluster(now.cluster, now.heard_us, {}).restore_now(now)
         for saved in carry.clusters:
-            self._cluster(saved.cluster, saved.heard_us).restore(saved)
+            self._cluster(saved.cluster, saved.heard_us, {}).restore(saved)
         self._checkpoints = [checkpoint(carry.samples_offset, carry.clusters)]
 
 

@@ -67,10 +67,11 @@ class NodeState:
         self.cut_to_us = self.closed_to_us = self._clipped(first, clock_us, settings)
         self.closed_to_us = max(self.closed_to_us, closed_to_us)
 
-    def clip(self, clock_us: int, settings: MeterSettings) -> None:
-        """Judges a node that started before the first clock by that clock."""
+    def clip(self, clock_us: int, settings: MeterSettings, closed_to_us: int) -> None:
+        """Judges a node that started before the first clock by that clock; what is closed stays so."""
         if self.started and not self.cuts:
             self.cut_to_us = self.closed_to_us = self._clipped(self.cut_to_us, clock_us, settings)
+            self.closed_to_us = max(self.closed_to_us, closed_to_us)
 
     @staticmethod
     def _clipped(first_us: int, clock_us: int | None, settings: MeterSettings) -> int:
