@@ -38,7 +38,7 @@ class LiveFigures:
     """Processor time that it took."""
     _at_s: float | None = None
     _may_s: float = 0.0
-    _first: int = field(default=0)
+    _turns: int = field(default=0)
 
     def turn(self, lanes: Iterable[Lane]) -> None:
         """Publishes what is new of lanes that are where their log ends, until its share of the time is used up."""
@@ -49,9 +49,9 @@ class LiveFigures:
         self._may_s = min(self._may_s + self.share * since_s, self.share * MOST_SAVED_S)
         self._at_s = began_s
         waiting = [lane for lane in lanes if _is_current(lane, wall_us())]
-        self._first += 1
+        self._turns += 1
         while waiting and self.cpu_now_s() - cpu_s < self._may_s and self.now_s() - began_s < LONGEST_TURN_S:
-            lane = waiting[self._first % len(waiting)]
+            lane = waiting[self._turns % len(waiting)]
             table = lane.meter.provisional(NODES_A_BATCH, began_s, self.every_s)
             if table is None:
                 waiting.remove(lane)

@@ -1,4 +1,6 @@
-"""Provisional figures of windows that are still open, by the closing function itself. Pure, and changes nothing.
+"""Provisional figures of windows that are still open, by the closing function itself. Changes no row.
+
+What was fresh counts as shown, and what is remembered of a node (directories, layouts) may be made anew.
 
 A window is closed as if it ended where its newest reading does, over what lies below its cuts, or below the present
 positions where a cut is not known yet. Laws: with all readings in, the measures are those of the final rows; at any

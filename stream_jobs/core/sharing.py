@@ -13,7 +13,7 @@ from schemas.snapshots import Grant, ProcessIdentity, Snapshot
 
 
 def shared_pod(pod: PodRecord) -> PodRecord:
-    """The record, its texts shared with other records."""
+    """The record, its uid, names and phase shared with other records; its containers' ids are lent to processes."""
     for container in pod.containers:
         for run in container.runs:
             intern(run.container_id)
