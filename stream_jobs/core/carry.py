@@ -102,7 +102,7 @@ class PackedCarry(_Carry, kw_only=True):
 
 
 class Checkpoint(NamedTuple):
-    """The clusters of a carry, packed: several are kept at once, and as objects those of a fleet take hundreds of MB."""
+    """The clusters of a carry, packed: several are kept, and as objects a fleet's take hundreds of MB."""
 
     samples_offset: int
     packed: bytes
