@@ -7,6 +7,8 @@ topics (tests/property/test_meter.py against the oracle).
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+from .settings import MINUTE_US
+
 
 @dataclass(slots=True)
 class ClockIndex:
@@ -39,15 +41,18 @@ class ClockIndex:
         return self.offsets[i] if i < len(self.times_us) else None
 
     def read_from(self, time_us: int) -> int:
-        """Where to begin reading for a time: where the cluster begins if its first clock is later than that."""
-        i = bisect_left(self.times_us, time_us // self.unit_us * self.unit_us)
+        """Where to begin reading for the minute of a time: where the cluster begins if its first clock is later.
+
+        A minute's first clock is in the index whatever its unit, so rules that change do not change where it is.
+        """
+        i = bisect_left(self.times_us, time_us // MINUTE_US * MINUTE_US)
         if i == 0:
             return self.first
         return self.offsets[i] if i < len(self.times_us) else self.offsets[-1]
 
     def forget_before(self, time_us: int) -> None:
         """Drops entries older than needed; keeps one below, so that `read_from` still knows there were some."""
-        i = bisect_left(self.times_us, time_us) - 1
+        i = bisect_left(self.times_us, time_us // MINUTE_US * MINUTE_US) - 1
         if i > 0:
             del self.times_us[:i], self.offsets[:i]
 

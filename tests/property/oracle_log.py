@@ -64,7 +64,8 @@ def first_at(points, time_us):
 
 
 def read_from(points, time_us):
-    """Where reading begins for a time: 0 when the first clock is already at or past it."""
+    """Where reading begins for a time: at its minute's first clock, 0 when the log's first is already at or past it."""
+    time_us = time_us // 60_000_000 * 60_000_000
     if not points or points[0][0] >= time_us:
         return 0
     offset = first_at(points, time_us)
