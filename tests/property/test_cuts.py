@@ -48,7 +48,7 @@ def test_gaps_count_whole_once_they_ended_after_a_time(steps: list[tuple[int, in
     assert gaps.since(time_us) == expected
 
 
-@given(st.lists(st.integers(1, 25), max_size=60), st.integers(0, 800), st.integers(0, 800))
+@given(st.lists(st.integers(1, 25), min_size=12, max_size=30), st.integers(0, 200), st.integers(0, 200))
 def test_where_reading_begins_does_not_depend_on_the_unit(steps: list[int], time_s: int, forgotten_s: int) -> None:
     """Indexes of 1, 15 and 60 s name one place for a time, the first clock of its minute, also after forgetting."""
     indexes, now_s, clocks = [ClockIndex(unit * 1_000_000) for unit in (1, 15, 60)], 0, []
