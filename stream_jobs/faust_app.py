@@ -2,9 +2,10 @@
 
 Faust's own acks are not used: they are not contiguous and committed beyond unacknowledged messages. What a message
 means is the worker's business (worker.py). Law: a commit carries the generation it was decided in, or does not happen
-(tests/integration/test_worker_rebalance.py).
+(tests/unit/stream_jobs/test_commit.py, tests/integration/test_worker_rebalance.py).
 """
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,13 @@ from typing import Any
 
 import faust
 from aiokafka import TopicPartition  # type: ignore[import-untyped]
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError  # type: ignore[import-untyped]
+from aiokafka.errors import (  # type: ignore[import-untyped]
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
 from aiokafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from faust.types import TP
 
@@ -25,6 +32,11 @@ from .faust_parts import FetchingConsumer, TogetherAssignor
 from .lane import Received
 from .odd_headers import tolerate_odd_headers
 from .settings import WorkerSettings
+
+COMMIT_S = 45.0
+"""How long a commit is tried: longer than a group needs to find another coordinator, shorter than publishing is."""
+_COMMIT_PAUSE_S = 0.1
+_OVER = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
 
 Committed = dict[str, tuple[int, str]]
 """Topic to committed offset and metadata; a topic without a commit is left out."""
@@ -165,19 +177,13 @@ class FaustShell:
         return ends
 
     async def commit(self, generation: int, partition: int, offsets: dict[str, int], metadata: str) -> None:
-        """Commits a partition's offsets with their metadata, all at once; FencedError if the group has moved on."""
+        """Commits a partition's offsets with their metadata, all at once.
+
+        FencedError if the group has moved on; Retry if its coordinator did not take them within COMMIT_S.
+        """
         wanted = {TopicPartition(t, partition): OffsetAndMetadata(o, metadata) for t, o in offsets.items()}
-
-        async def commit_in(consumer: Any) -> None:
-            # Looked at in the consumer's own thread: aiokafka commits under whatever generation it is in by then.
-            if consumer._coordinator.generation != generation:
-                raise FencedError(f"generation {consumer._coordinator.generation}, not {generation}")
-            await consumer.commit(wanted)
-
         try:
-            await self._call(commit_in)
-        except (CommitFailedError, IllegalStateError) as error:
-            raise FencedError(str(error)) from error
+            await self._call(lambda consumer: _commit_in(consumer, generation, wanted))
         except KafkaError as error:
             raise Retry(f"commit of partition {partition}: {error!r}") from error
 
@@ -197,6 +203,37 @@ class FaustShell:
         except SystemExit as end:
             return int(end.code or 0)
         return 0
+
+
+async def _commit_in(consumer: Any, generation: int, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Commits in a generation or not at all, in the consumer's own thread.
+
+    Not by the consumer's `commit`: that tries for ever, each time under whatever generation it is in by then, so that
+    what was read before a rebalance could replace what the partition's next owner has committed.
+    """
+    coordinator, trouble = consumer._coordinator, "no answer"
+    try:
+        async with asyncio.timeout(COMMIT_S):
+            while True:
+                await coordinator.ensure_coordinator_known()
+                if coordinator.generation != generation:
+                    raise FencedError(f"generation {coordinator.generation}, not {generation}")
+                if lost := wanted.keys() - consumer.assignment():
+                    raise FencedError(f"{sorted(lost)} are not assigned")
+                try:
+                    # Its request, with generation and member, is made before it gives way for the first time.
+                    await coordinator._do_commit_offsets(None, wanted)
+                except _OVER as error:
+                    raise FencedError(repr(error)) from error
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    trouble = repr(error)
+                else:
+                    return
+                await asyncio.sleep(_COMMIT_PAUSE_S)
+    except TimeoutError as error:
+        raise Retry(f"no coordinator took the commit of {sorted(wanted)} for {COMMIT_S:.0f} s: {trouble}") from error
 
 
 def _make_app(settings: WorkerSettings) -> Any:
