@@ -8,6 +8,7 @@ tests/unit/stream_jobs/test_watchdog.py and, with seeds that stalled before, tes
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .errors import FencedError, Retry, Stop
@@ -47,13 +48,21 @@ Places = dict[int, dict[str, int]]
 """Partition to topic to offset."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Where the logs of some partitions begin and end; `expected` is what was next when it was asked."""
+
+    expected: Places
+    answer: asyncio.Task[tuple[Places, Places]]
+
+
 class Watchdog:
     """Watches the lanes of one worker."""
 
     def __init__(self, reader: Reader, log: Any) -> None:
         self._reader, self._log = reader, log
         self._unsettled_s = 0.0
-        self._asked: asyncio.Task[tuple[Places, Places]] | None = None
+        self._asked: _Question | None = None
         self._sent_back_s: dict[tuple[int, str], float] = {}
 
     def note_unsettled(self, step_s: float) -> None:
@@ -75,16 +84,17 @@ class Watchdog:
         if self._asked is None:
             if silent:
                 # Beside the rounds, which must not wait for a broker that does not answer.
-                self._asked = asyncio.create_task(self._ask(sorted({p for p, _ in silent})))  # noqa: RUF006 kept here
-        elif self._asked.done():
+                expected = {p: dict(lanes[p].expected) for p in sorted({p for p, _ in silent})}
+                self._asked = _Question(expected, asyncio.create_task(self._ask(list(expected))))
+        elif self._asked.answer.done():
             asked, self._asked = self._asked, None
             try:
-                starts, ends = asked.result()
+                starts, ends = asked.answer.result()
             except Retry as error:
                 # The broker is away: nothing can be said of the log, and silence is no wonder.
                 self._log.info("the log's end is not known", reason=str(error))
             else:
-                await self._judge(lanes, silent, starts, ends)
+                await self._judge(lanes, {place for place in silent if place[0] in asked.expected}, asked, starts, ends)
 
     def _is_busy(self, lanes: Mapping[int, Lane]) -> bool:
         """Whether some topic was fed just now and has much to come: others wait for it within the consumer."""
@@ -98,21 +108,24 @@ class Watchdog:
         return await self._reader.log_starts(partitions), await self._reader.true_ends(partitions)
 
     async def _judge(
-        self, lanes: Mapping[int, Lane], silent: set[tuple[int, str]], starts: Places, ends: Places
+        self, lanes: Mapping[int, Lane], silent: set[tuple[int, str]], asked: _Question, starts: Places, ends: Places
     ) -> None:
         for partition, topic in sorted(silent):
             lane = lanes[partition]
-            if partition not in starts or partition not in ends:
-                continue
             silent_s, expected, end = lane.silent_s[topic], lane.expected[topic], ends[partition][topic]
+            was_expected = asked.expected[partition][topic]
             if starts[partition][topic] > expected:
                 raise Stop(truncated(topic, partition, expected, starts[partition][topic]))
-            if end < expected:
-                # Asked while this was silent, so nothing was read in between.
+            if end < was_expected:
+                # Not held against what is expected by now: the log may have grown, and been read, since it answered.
                 raise Stop(
-                    f"{topic}/{partition}: the log ends at {end}, offset {expected} is next: the topic was made anew, "
-                    "or the brokers lost what was metered. Nothing goes on; delete the consumer group to begin anew"
+                    f"{topic}/{partition}: the log ends at {end}, offset {was_expected} is next: the topic was made "
+                    "anew, or the brokers lost what was metered. Nothing goes on; delete the consumer group to begin "
+                    "anew"
                 )
+            if was_expected != expected:
+                # It was read on since, and the answer is an old one: a new question is asked at the next look.
+                continue
             if end == expected:
                 lane.silent_s[topic] = 0.0
             elif silent_s > SILENCE_S:

@@ -91,6 +91,74 @@ def test_log_that_ends_before_what_was_read_stops() -> None:
         _watch(Reader(end=3), _lane(4), AGAIN_S + 2)
 
 
+class SlowReader(Reader):
+    """Answers when it is let."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__(end)
+        self.may_answer = asyncio.Event()
+
+    async def true_ends(self, partitions: list[int]) -> dict[int, dict[str, int]]:
+        """The end that the log had when it was asked."""
+        ends = await super().true_ends(partitions)
+        await self.may_answer.wait()
+        return ends
+
+
+def _answered_late(reader: SlowReader, lane: Lane, now_expected: int) -> None:
+    """Messages up to an offset are read while an answer is on its way, which comes after a new silence."""
+    dog = Watchdog(reader, log.logger("test"))
+
+    async def look(seconds: float) -> None:
+        for _ in range(round(seconds * 2)):
+            await dog.look({0: lane}, 0.5)
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        await look(AGAIN_S + 1)
+        lane.fed.update(INPUT_TOPICS)
+        lane.expected.update(dict.fromkeys(INPUT_TOPICS, now_expected))
+        reader.end = now_expected
+        await look(AGAIN_S + 1)
+        reader.may_answer.set()
+        await asyncio.sleep(0)
+        await look(AGAIN_S + 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [4, 5])
+def test_answer_that_was_overtaken_says_nothing(end: int) -> None:
+    """An end that the log had before more of it came and was read is no lost log, and nobody is sent back by it."""
+    reader, lane = SlowReader(end), _lane(4)
+    _answered_late(reader, lane, now_expected=9)
+    assert reader.seeks == []
+
+
+def test_answer_that_was_overtaken_still_tells_of_a_lost_log() -> None:
+    """An end below what had been read when it was asked for stops the worker, also where something came since."""
+    with pytest.raises(Stop, match="the log ends at 3, offset 4 is next"):
+        _answered_late(SlowReader(3), _lane(4), now_expected=5)
+
+
+def test_answer_is_of_the_partitions_that_were_asked_about() -> None:
+    """A partition that fell silent, or came, while an answer was on its way is not judged by it."""
+    reader, old, new = SlowReader(9), _lane(4), _lane(9)
+    dog = Watchdog(reader, log.logger("test"))
+
+    async def run() -> None:
+        old.silent_s = dict.fromkeys(INPUT_TOPICS, AGAIN_S)
+        await dog.look({0: old}, 0.5)
+        await asyncio.sleep(0)
+        reader.may_answer.set()
+        await asyncio.sleep(0)
+        new.silent_s = dict.fromkeys(INPUT_TOPICS, SILENCE_S)
+        await dog.look({1: new}, 0.5)
+
+    asyncio.run(run())
+    assert new.silent_s[GPU_SAMPLES] > SILENCE_S
+
+
 def test_frozen_process_counts_no_silence() -> None:
     """A step of minutes between two looks (SIGSTOP) is not silence of the reader."""
     reader = Reader(end=9)
