@@ -46,6 +46,7 @@ WORKER_METRICS = (
     Metric(f"{_W}clocks_ignored_total", COUNTER, "Clock records that were not believed", _PART),
     Metric(f"{_W}watchers_away", GAUGE, "Clusters whose watcher is away, so that the worker writes their clock", _PART),
     Metric(f"{_W}clock_overrides_total", COUNTER, "Clock records that workers wrote for an absent watcher", _PART),
+    Metric(f"{_W}clusters_forgotten_total", COUNTER, "Clusters dropped: no clock of theirs for the whole reach", _PART),
     Metric(f"{_W}spool_gaps_total", COUNTER, "Gaps that collectors told, resends among them", _PART),
     Metric(f"{_W}dead_letters_total", COUNTER, "Records refused for good", ("topic", "partition", "reason")),
     Metric(f"{_W}windows_total", COUNTER, "Windows of nodes closed", _PART),
@@ -65,6 +66,7 @@ _COUNTERS = {
     "violations": "conservation_violations_total", "clocks_ignored": "clocks_ignored_total",
     "gaps": "spool_gaps_total", "looks": "looks_total", "looks_abandoned": "looks_abandoned_total",
     "revisions": "revisions_total", "overrides": "clock_overrides_total",
+    "clusters_forgotten": "clusters_forgotten_total",
 }  # fmt: skip
 _GAUGES = {"nodes": "nodes", "open_windows": "open_windows", "buffered_readings": "buffered_readings"}
 _TIMES = {

@@ -12,14 +12,16 @@ from typing import Any, Protocol
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS
 
-from .clock import monotonic_s
+from .clock import monotonic_s, thread_cpu_s
 from .errors import FencedError
 from .lane import Lane
 
 _NEAR_RECORDS = 100
 """A topic that has no more than this to come is at the end of its log; others do not begin to wait for it."""
 _LOOK_SHARE = 50
-"""A look takes no more than this part of the time: some 15 ms for 360,000 readings, then the next one after 0.75 s."""
+"""A look takes no more than this part of a processor: some 15 ms for 360,000 readings, then the next after 0.75 s."""
+_LONGEST_PAUSE_S = 10.0
+"""But however much a look took, memory is looked at again after this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +78,14 @@ class Restraint:
 
     async def look(self, lanes: Mapping[int, Lane]) -> None:
         """Pauses what has to wait and resumes what need not any more."""
-        began_s = monotonic_s()
-        if began_s < self._next_look_s:
+        if monotonic_s() < self._next_look_s:
             return
+        # Processor time: a look in which the machine stood still has not cost what it took.
+        cpu_s = thread_cpu_s()
         for lane in lanes.values():
             lane.held_bytes = lane.meter.held_bytes()
         self.held_bytes = sum(lane.held_bytes for lane in lanes.values())
-        self._next_look_s = monotonic_s() + _LOOK_SHARE * (monotonic_s() - began_s)
+        self._next_look_s = monotonic_s() + min(_LONGEST_PAUSE_S, _LOOK_SHARE * (thread_cpu_s() - cpu_s))
         for lane in [lane for lane in lanes.values() if not lane.rereading]:
             await self._apply(lane, to_pause(self._standing(lane)))
         is_full = self.held_bytes > self._limit_bytes

@@ -12,7 +12,7 @@ from schemas.health import Health, judge
 from schemas.metrics import Values
 
 from . import log
-from .clock import monotonic_s, wall_us
+from .clock import monotonic_s, thread_cpu_s, wall_us
 from .ending import END_S, end_in_time
 from .errors import FencedError, Retry, exit_code
 from .faust_app import FaustShell
@@ -39,9 +39,9 @@ _PROGRESS_S = 3.0
 """Time between two lines that say how much is still to be read again."""
 _REREAD_S = 2.0
 """How long a round reads lanes again."""
-_FIGURES_S, _FIGURES_SHARE = 2.0, 50
-"""Least time between two looks at the lanes for the page, and that over what a look takes: not at each scrape, which
-comes from another thread."""
+_FIGURES_S, _FIGURES_SHARE, _FIGURES_MOST_S = 2.0, 50, 30.0
+"""Least time between two looks at the lanes for the page, that over the processor time of a look, and the most: not at
+each scrape, which comes from another thread."""
 
 
 class Worker:
@@ -178,6 +178,10 @@ class Worker:
         for reason in lane.counts.gone:
             self._log.error("late data could not be applied", partition=lane.partition, reason=reason)
         lane.counts.gone.clear()
+        for name in lane.meter.forgotten:
+            reach_s = lane.meter.settings.reach_us // 1_000_000
+            self._log.warning("cluster forgotten", cluster=name, partition=lane.partition, without_clock_s=reach_s)
+        lane.meter.forgotten.clear()
         if left and not lane.reread_left():
             seconds = round(monotonic_s() - lane.opened_at_s, 3)
             self._log.info("caught up", partition=lane.partition, reread_records=lane.counts.reread, seconds=seconds)
@@ -246,12 +250,14 @@ class Worker:
         reasons, now_s = not_ready(self._lanes, self._shell.partitions() if there else None), monotonic_s()
         turns = bool(reasons) != bool(self._not_ready)
         if self._settings.metrics_port and (turns or now_s >= self._figures_at_s):
+            cpu_s = thread_cpu_s()
             ends = {partition: self._shell.log_ends(partition) for partition in self._lanes}
             away = {partition: self._clock.away(partition) for partition in self._lanes}
             at = Moment(ends=ends, wall_us=wall_us(), monotonic_s=now_s, buffered=len(self._intake), away=away)
             at.live.update(rows=self._live.rows, cpu_s=self._live.cpu_s, lost=self._best_effort.lost)
             self._values = self._figures.values(self._lanes.values(), at)
-            self._figures_at_s = now_s + max(_FIGURES_S, _FIGURES_SHARE * (monotonic_s() - now_s))
+            pause_s = max(_FIGURES_S, _FIGURES_SHARE * (thread_cpu_s() - cpu_s))
+            self._figures_at_s = now_s + min(pause_s, _FIGURES_MOST_S)
         self._not_ready = reasons
 
     def _health(self) -> Health:

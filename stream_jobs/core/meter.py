@@ -63,7 +63,7 @@ class PartitionMeter:
         self.settings, self.source = settings, source
         self.position, self._known = dict.fromkeys(TOPICS, 0), dict.fromkeys(TOPICS, 0)
         self.counts = dict.fromkeys(_COUNTS, 0)
-        self.heard: dict[str, Heard] = {}
+        self.heard, self.forgotten = dict[str, Heard](), list[str]()
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
@@ -266,7 +266,7 @@ class PartitionMeter:
         """Drops clusters that have had no clock for the reach, e.g. a mistyped name, lest progress waits for them."""
         lost = [n for n, c in self._clusters.items() if append_us - c.heard_us > self.settings.reach_us]
         for name in lost:
-            del self._clusters[name]
+            self.forgotten.append(self._clusters.pop(name).name)
             self._repairs.clear()
             self.counts["clusters_forgotten"] += 1
 

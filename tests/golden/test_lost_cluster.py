@@ -26,4 +26,4 @@ def test_lost_cluster_is_forgotten_beyond_the_reach() -> None:
         progress = meter.progress()
         assert progress is not None
         assert (progress.offsets[POD_EVENTS] == 0) is (offset <= 12)
-    assert meter.metrics()["clusters_forgotten"] == 1
+    assert (meter.metrics()["clusters_forgotten"], meter.forgotten) == (1, ["prodd"])

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from stream_jobs import log
+from stream_jobs import restraint as subject
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.lane import Lane, open_lane
 from stream_jobs.restraint import Restraint, Standing, to_pause
@@ -85,6 +87,49 @@ def test_everything_is_read_in_the_end(logs: dict[str, list[int | None]], stride
                 clocks_us[topic] = max(clocks_us.get(topic, 0), clock_us or 0)
             at[topic] = min(len(logs[topic]), at[topic] + stride)
     raise AssertionError(f"stuck at {at} of {logs}, paused {set(paused)}")
+
+
+class _Clocks:
+    """A monotonic clock and a thread's processor time, and what a look takes of both."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, wall_s: float, cpu_s: float) -> None:
+        self.now_s, self._cpu_s, self._takes_s = 0.0, 0.0, (wall_s, cpu_s)
+        self.looks: list[float] = []
+        patch.setattr(subject, "monotonic_s", lambda: self.now_s)
+        patch.setattr(subject, "thread_cpu_s", lambda: self._cpu_s)
+
+    def held_bytes(self) -> int:
+        """Takes its time."""
+        self.looks.append(self.now_s)
+        self.now_s, self._cpu_s = self.now_s + self._takes_s[0], self._cpu_s + self._takes_s[1]
+        return 0
+
+
+def _looks(patch: pytest.MonkeyPatch, wall_s: float, cpu_s: float, rounds: int) -> list[float]:
+    """When memory was looked at in rounds of a second, where a look takes so long and so much of the processor."""
+    clocks, lane = _Clocks(patch, wall_s, cpu_s), open_lane(3, 1, MeterSettings(), "id", dict.fromkeys(INPUT_TOPICS, 0))
+    lane.meter.held_bytes = clocks.held_bytes  # type: ignore[method-assign]
+    restraint = Restraint(Reader(), 1 << 20, SKEW_US, log.logger("test"))
+    for _ in range(rounds):
+        asyncio.run(restraint.look({3: lane}))
+        clocks.now_s += 1
+    return clocks.looks
+
+
+def test_looks_cost_a_fiftieth_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look of 40 ms is followed by the next after two seconds, and one that costs nothing by one in each round."""
+    assert _looks(monkeypatch, 0.0, 0.04, rounds=7) == [0, 2, 4, 6]
+    assert _looks(monkeypatch, 0.0, 0.0, rounds=3) == [0, 1, 2]
+
+
+def test_look_in_which_the_machine_stood_still_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process frozen for ten seconds within a look looks again at once, since that has not cost a processor."""
+    assert _looks(monkeypatch, 10.0, 0.01, rounds=3) == [0, 11, 22]
+
+
+def test_looks_come_at_least_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much a look costs, memory is bounded by a figure of ten seconds ago."""
+    assert _looks(monkeypatch, 0.0, 3.0, rounds=21) == [0, 10, 20]
 
 
 class Reader:
