@@ -4,6 +4,7 @@ Clock, cuts and idleness are judged per cluster: a node two hours ahead does not
 a window after its cut becomes a late fact of its node (late.py).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from schemas.headers import Headers
@@ -14,6 +15,7 @@ from schemas.snapshots import Snapshot
 from .calendar import LONGEST_US
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
+from .due import DueNodes
 from .fresh import Fresh
 from .held import Arrived
 from .history import TOPICS, history_of
@@ -52,8 +54,7 @@ class ClusterState:
     fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
-    _due: dict[str, NodeState] = field(default_factory=dict)
-    """Nodes that have windows cut and not closed; in a large fleet few at a time."""
+    _due: DueNodes = field(default_factory=DueNodes)
     _floors: tuple[int, int] = (0, 0)
     _forgotten_us: int = 0
 
@@ -86,7 +87,7 @@ class ClusterState:
             since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
             if node.started and now_us - since >= self.settings.idle_us + self.gaps.since(since):
                 node.advance(now_us, offset, self.settings)
-                self._note_due(node)
+                self._due.note(node)
         return True
 
     def take_reading(self, headers: Headers, offset: int, arrived: Arrived) -> str:
@@ -111,7 +112,7 @@ class ClusterState:
         arrived.share_devices(node.list_devices(arrived.read_us, offset, arrived.devices))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
-            self._note_due(node)
+            self._due.note(node)
         return became
 
     def take_gap(self, name: str, topic: str, gap: SeenGap) -> None:
@@ -141,24 +142,16 @@ class ClusterState:
         self._judge(node, POD_EVENTS, offset, node_changes_from(node.history.take_record(offset, record), record))
         node.records.append((offset, record))
 
-    def _note_due(self, node: NodeState) -> None:
-        if node.cuts:
-            self._due[node.node] = node
-
-    def due_nodes(self) -> list[NodeState]:
-        """Nodes that may have windows to close."""
-        self._due = {name: node for name, node in self._due.items() if node.cuts}
-        return list(self._due.values())
-
-    def next_window(self, node: NodeState) -> NodeWindow | None:
-        """The node's oldest open window if all three cuts of it are known, and all below them was read."""
-        known = node.cuts.get(node.closed_to_us) if node.started else None
-        if known is None:
+    def next_window(self) -> tuple[NodeState, NodeWindow] | None:
+        """The oldest open window of all nodes if its three cuts are known and all below them was read, and its node."""
+        node = self._due.first()
+        if node is None:
             return None
-        cuts = self.first_cuts(node.closed_to_us)
+        start_us = node.closed_to_us
+        cuts = self.first_cuts(start_us)
         if cuts is None or self.position[POD_MAPPINGS] < cuts[0] or self.position[POD_EVENTS] < cuts[1]:
             return None
-        return node.window(node.closed_to_us, (known, *cuts), self.read_from(node.closed_to_us), self.settings)
+        return node, node.window(start_us, (node.cuts[start_us], *cuts), self.read_from(start_us), self.settings)
 
     def first_cuts(self, window_start_us: int) -> tuple[int, int] | None:
         """Cuts of a window's first result in pod-mappings and pod-events, None where a clock has not come so far."""
@@ -173,10 +166,15 @@ class ClusterState:
         offsets = {topic: clock.first_at(minute) for topic, clock in self.clocks.items()}
         return minute if all(at is not None and self.position[topic] >= at for topic, at in offsets.items()) else 0
 
-    def note_closed(self, node: NodeState, window: NodeWindow, absent: bool) -> None:
-        """Notes of a window's first result what a revision of it could not find out any more."""
+    def note_closed(self, node: NodeState, window: NodeWindow) -> bool:
+        """Closes a node's oldest open window, and notes what a revision could not find out; False if it has no rows."""
+        node.note_record(window)
+        absent = node.is_absent(window)
         if absent or window.listed_us < window.start_us:
             node.history.note_quiet(window.start_us, window.end_us, window.listing, absent)
+        del node.cuts[window.start_us]
+        node.closed_to_us = window.end_us
+        return not absent
 
     def floors(self) -> tuple[int, int]:
         """Offsets in pod-mappings and pod-events below which no window that may still close can see."""
@@ -191,11 +189,11 @@ class ClusterState:
         from_us = window_start_us - self.settings.reach_back_us
         return self.clocks[POD_MAPPINGS].read_from(from_us), self.clocks[POD_EVENTS].read_from(from_us)
 
-    def forget(self) -> None:
-        """Drops facts and clock entries that no window can need any more: of nodes that close, each minute of all."""
+    def forget(self, closed: Iterable[NodeState]) -> None:
+        """Drops facts and clock entries that no window can need: of nodes that closed some, each minute of all."""
         clock_us, s = min(clock.now_us or 0 for clock in self.clocks.values()), self.settings
         if clock_us // MINUTE_US == self._forgotten_us // MINUTE_US:
-            for node in self._due.values():
+            for node in closed:
                 node.forget(*self._floors)
             return
         self._forgotten_us, self._floors = clock_us, self.floors()
@@ -238,7 +236,7 @@ class ClusterState:
         for node in carry.nodes:
             known = self.node(node.node)
             known.restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
-            self._note_due(known)
+            self._due.note(known)
 
     def restore_now(self, now: ClusterNow) -> None:
         """Takes up what was known when the carry was saved; the clock of gpu-samples goes back to where it begins."""

@@ -18,7 +18,8 @@ from stream_jobs.decode import DecodeError
 from stream_jobs.errors import DeadLetter
 
 from .buffer import arrive
-from .carry import Checkpoint, Progress, checkpoint, decode_carry, encode_carry
+from .carry import Progress, decode_carry, encode_carry
+from .checkpoints import Checkpoints
 from .close import close_windows
 from .cluster import ClusterState
 from .contents import Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
@@ -67,9 +68,8 @@ class PartitionMeter:
         self._clusters: dict[str, ClusterState] = {}
         self._closed_to: dict[tuple[str, str], int] = {}
         self._gone: set[tuple[str, str]] = set()
-        self._checkpoints: list[Checkpoint] = []
+        self._checkpoints = Checkpoints()
         self._checkpoint_us = -(1 << 62)
-        self._directories: dict[tuple[str, str], Directory] = {}
         self._repairs: deque[Plan] = deque()
         if isinstance(begin, Progress):
             self._restore(begin)
@@ -94,19 +94,16 @@ class PartitionMeter:
     def close_ready(self) -> pa.Table | None:
         """Rows of windows whose three cuts are known, a bounded number a call; None when there are none."""
         ready: list[NodeWindow] = []
-        closed = 0
+        left = MAX_WINDOWS_A_CALL
         for cluster in self._clusters.values():
-            for node in cluster.due_nodes():
-                while closed < MAX_WINDOWS_A_CALL and (window := cluster.next_window(node)) is not None:
-                    closed += 1
-                    absent = node.is_absent(window)
-                    if not absent:
-                        ready.append(window)
-                    cluster.note_closed(node, window, absent)
-                    node.cuts.pop(node.closed_to_us, None)
-                    node.closed_to_us = self.settings.calendar.end_of(node.closed_to_us)
-        for cluster in self._clusters.values() if closed else ():
-            cluster.forget()
+            closed: dict[str, NodeState] = {}
+            while left and (found := cluster.next_window()) is not None:
+                node, window = found
+                left -= 1
+                closed[node.node] = node
+                if cluster.note_closed(node, window):
+                    ready.append(window)
+            cluster.forget(closed.values())
         if not ready:
             return None
         table = close_windows(ready, self.source, self._directory)
@@ -157,15 +154,10 @@ class PartitionMeter:
 
     def progress(self) -> Progress | None:
         """Where to begin after a restart, with the newest carry at or below what is needed; None before the first."""
-        needed = self.position[GPU_SAMPLES]
-        for node in self._nodes():
-            # Both lie in the order of the log.
-            needed = min([needed, *(b.reading.offset for b in node.buffered[:1]), *(e[0] for e in node.early[:1])])
-        usable = [c for c in self._checkpoints if c.samples_offset <= needed]
-        if not usable:
+        begin = self._checkpoints.newest(self._needed())
+        if begin is None:
             return None
-        self._checkpoints = self._checkpoints[len(usable) - 1 :]
-        carry = usable[-1].carry()
+        carry = begin.carry()
         # A node that a re-read has not met again yet stays closed as far as it was.
         closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
@@ -179,6 +171,14 @@ class PartitionMeter:
             POD_EVENTS: min([self.position[POD_EVENTS], *(f[1] for f in floors)]),
         }
         return Progress(offsets, encode_carry(carry))
+
+    def _needed(self) -> int:
+        """Offset of the first reading that an open window may need, else the position."""
+        needed = self.position[GPU_SAMPLES]
+        for node in self._nodes():
+            # Both lie in the order of the log.
+            needed = min([needed, *(b.reading.offset for b in node.buffered[:1]), *(e[0] for e in node.early[:1])])
+        return needed
 
     def metrics(self) -> dict[str, int]:
         """Counts since start, and how much is held open."""
@@ -252,7 +252,7 @@ class PartitionMeter:
         if moved and clock.now_us - self._checkpoint_us >= self.settings.checkpoint_us:
             self._checkpoint_us = clock.now_us
             clusters = [c.carry() for c in self._clusters.values()]
-            self._checkpoints.append(checkpoint(self.position[GPU_SAMPLES], clusters))
+            self._checkpoints.add(self.position[GPU_SAMPLES], clusters, self._needed)
 
     def _cluster(self, name: str, heard_us: int, at: Mapping[str, int]) -> ClusterState:
         if name not in self._clusters:
@@ -271,14 +271,7 @@ class PartitionMeter:
             self.counts["clusters_forgotten"] += 1
 
     def _directory(self, window: NodeWindow) -> Directory:
-        """The pods of a window's node, made anew only when they are others than at its last window."""
-        key = (window.cluster, window.node)
-        known = self._directories.get(key)
-        if known is None or known.pods is not window.pods:
-            same = known is not None and list(map(id, known.pods)) == list(map(id, window.pods))
-            known = self._directories[key] = known if known and same else Directory(window.pods)
-            known.pods = window.pods
-        return known
+        return self._clusters[window.cluster].nodes[window.node].directory_of(window.pods)
 
     def _restore(self, progress: Progress) -> None:
         carry = decode_carry(progress.carry)
@@ -290,7 +283,7 @@ class PartitionMeter:
             self._cluster(now.cluster, now.heard_us, {}).restore_now(now)
         for saved in carry.clusters:
             self._cluster(saved.cluster, saved.heard_us, {}).restore(saved)
-        self._checkpoints = [checkpoint(carry.samples_offset, carry.clusters)]
+        self._checkpoints.add(carry.samples_offset, carry.clusters, self._needed)
 
 
 def _why(error: Exception) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .held import HeldReading
 from .history import NodeHistory
+from .identity import Directory
 from .settings import MeterSettings
 from .sharing import shared_snapshot
 from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
@@ -56,6 +57,7 @@ class NodeState:
     pods: list[tuple[int, PodRecord]] = field(default_factory=list)
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
     _pods_shown: tuple[tuple[int, int, int], list[PodRecord]] | None = None
+    _directory: Directory | None = None
     history: NodeHistory = field(default_factory=NodeHistory)
     early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
     """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
@@ -151,15 +153,26 @@ class NodeState:
             self._pods_shown = (at, newest_pods(self.pods[first:last]))
         return self._pods_shown[1]
 
-    def is_absent(self, window: NodeWindow) -> bool:
-        """Notes whether the node is gone by the end of a window; True where the window has no rows for that.
+    def directory_of(self, pods: list[PodRecord]) -> Directory:
+        """The node's pods as a window shows them, made anew only when they are others than at its last window."""
+        known = self._directory
+        if known is None or known.pods is not pods:
+            same = known is not None and list(map(id, known.pods)) == list(map(id, pods))
+            known = self._directory = known if known and same else Directory(pods)
+            known.pods = pods
+        return known
 
-        A window in which the node was deleted has rows only if some reading spans time of it. A deletion is published
-        once and the watcher forgets it, so it is remembered beyond what a window reads back.
+    def note_record(self, window: NodeWindow) -> None:
+        """Notes whether the node is gone by the end of a window, where a record of it tells.
+
+        A deletion is published once and the watcher forgets it, so it is remembered beyond what a window reads back.
         """
         if window.node_record is not None:
             deleted_us = window.node_record.deleted_us
             self.gone = deleted_us is not None and deleted_us < window.end_us
+
+    def is_absent(self, window: NodeWindow) -> bool:
+        """Whether a window has no rows since the node is gone; if some reading spans time of it, it has."""
         return self.gone and not window.has_spans
 
     def take_snapshot(self, offset: int, sender: SenderKey, snapshot: Snapshot) -> None:

@@ -73,6 +73,7 @@ class NodeWindow:
     """Offset of the reading whose device list counts; -1 without one."""
     listed_us: int = 0
     """When that was read."""
+    _numbered: dict[tuple[SenderKey, int], SeenSnapshot] | None = field(default=None, init=False, repr=False)
 
     @property
     def has_spans(self) -> bool:
@@ -82,7 +83,9 @@ class NodeWindow:
 
     def snapshot(self, sender: SenderKey, mapping_seq: int) -> SeenSnapshot | None:
         """The first snapshot of a sender's with a number, None where none is below the cut."""
-        return next((s for s in self.snapshots if s.snapshot.mapping_seq == mapping_seq and s.sender == sender), None)
+        if self._numbered is None:
+            self._numbered = {(s.sender, s.snapshot.mapping_seq): s for s in reversed(self.snapshots)}
+        return self._numbered.get((sender, mapping_seq))
 
     @property
     def replicas(self) -> int:

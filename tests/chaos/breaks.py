@@ -27,7 +27,7 @@ def _progress_at_position() -> None:
     """`PartitionMeter.progress`: the newest carry, whatever open windows still need."""
 
     def progress(self: meter.PartitionMeter) -> Progress | None:
-        if not self._checkpoints:
+        if not self._checkpoints.kept:
             return None
         buffered = [(n, n.buffered) for n in self._nodes()]
         for known in self._nodes():

@@ -1,10 +1,12 @@
 """A meter that is killed anywhere and goes on from its progress publishes what an undisturbed one does."""
 
 import random
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_jobs.core import checkpoints
 from stream_jobs.core.carry import Progress, decode_carry, encode_carry
 from tests.property.drive import content, run
 from tests.property.workload import make_log
@@ -19,6 +21,18 @@ def test_crash_changes_no_row_and_no_copy_differs(seed: int, order: int) -> None
     log = make_log(seed)
     expected = {key: copies[0] for key, copies in content(run(log)[0]).items()}
     copies = content(run(log, random.Random(order), crashes=6)[0])
+    assert {key: seen[0] for key, seen in copies.items()} == expected
+    assert all(row == expected[key] for key, seen in copies.items() for row in seen)
+
+
+@settings(max_examples=12, deadline=None)
+@given(SEEDS, SEEDS, st.integers(2, 4))
+def test_crash_with_few_checkpoints_changes_no_row(seed: int, order: int, most: int) -> None:
+    """Where most checkpoints were dropped, more is read again, and the rows and copies are the same."""
+    log = make_log(seed)
+    expected = {key: copies[0] for key, copies in content(run(log)[0]).items()}
+    with mock.patch.object(checkpoints, "MOST", most):
+        copies = content(run(log, random.Random(order), crashes=6)[0])
     assert {key: seen[0] for key, seen in copies.items()} == expected
     assert all(row == expected[key] for key, seen in copies.items() for row in seen)
 
