@@ -27,24 +27,20 @@ def test_snapshot_is_the_first_of_its_sender_and_number() -> None:
 
 def test_looking_up_snapshots_reads_each_once() -> None:
     """A window whose readings name as many snapshots as there are looks at each of them once, not once per name."""
-    looked = []
+    looked: list[int] = []
+    plain = Snapshot(mapping_seq=0, taken_us=0, processes=[], grants=[], slots=[])
 
     class Counted(SeenSnapshot):
         @property
-        def sender(self) -> tuple[str, int]:
+        def snapshot(self) -> Snapshot:
             looked.append(self.offset)
-            return "b", 1
+            return Snapshot(mapping_seq=self.offset, taken_us=0, processes=[], grants=[], slots=[])
 
-        @sender.setter
-        def sender(self, value: tuple[str, int]) -> None:
-            """Of the record, which is fixed here."""
+        @snapshot.setter
+        def snapshot(self, value: Snapshot) -> None:
+            """Made anew when asked for."""
 
-    window = _window(
-        [
-            Counted(n, ("b", 1), Snapshot(mapping_seq=n, taken_us=0, processes=[], grants=[], slots=[]))
-            for n in range(300)
-        ]
-    )
+    window = _window([Counted(n, ("b", 1), plain) for n in range(300)])
     found = [window.snapshot(("b", 1), n) for n in range(300)]
     assert [s.offset for s in found if s] == list(range(300))
     assert len(looked) == 300
