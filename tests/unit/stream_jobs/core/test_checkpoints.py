@@ -1,6 +1,7 @@
 """What a meter remembers to begin from, while something holds progress back."""
 
 import random
+from functools import partial
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_checkpoints_are_bounded_and_keep_the_one_to_begin_from(most: int, monke
     monkeypatch.setattr(checkpoints, "MOST", most)
     rng, known, needed, added = random.Random(most), Checkpoints(), 0, []
     for offset in range(0, 5000, 10):
-        known.add(offset, [], lambda: needed)
+        known.add(offset, [], partial(int, needed))
         added.append(offset)
         assert len(known.kept) <= most
         assert known.kept[-1].samples_offset == offset
@@ -35,7 +36,7 @@ def test_newest_checkpoint_below_what_is_needed_is_never_thinned_out(monkeypatch
     monkeypatch.setattr(checkpoints, "MOST", 5)
     known = Checkpoints()
     for offset in range(1000):
-        known.add(offset, [], lambda: min(offset, 30))
+        known.add(offset, [], partial(min, offset, 30))
         begin = known.newest(min(offset, 30))
         assert begin is not None
         assert begin.samples_offset == min(offset, 30)
