@@ -22,7 +22,7 @@ from .reduce import DEVICE_FIELDS, Rows, make_rows, reduce_pieces
 from .strips import PIECE, ROW, STRIP, Columns, Strips
 
 _BLOCK_BYTES, _BLOCK_MESSAGES = 8_000_000, 1_000
-"""Of a block: enough that the cost per block does not count, few enough that one late message holds little with it."""
+"""Of a block: enough that the cost per block does not count. A message that is held holds its block (apart.py)."""
 
 
 def arrive(payloads: Sequence[bytes], calendar: Calendar) -> list[Arrived | DecodeError]:

@@ -18,7 +18,7 @@ class Checkpoints:
     kept: list[Checkpoint] = field(default_factory=list)
 
     def add(self, samples_offset: int, clusters: Sequence[ClusterCarry], needed: Callable[[], int]) -> None:
-        """Takes the carry of now; of too many, every second between the one that progress would choose and this goes."""
+        """Takes the carry of now; of too many, every second one goes between the one to begin from and this."""
         self.kept.append(checkpoint(samples_offset, clusters))
         if len(self.kept) > MOST:
             self.newest(needed())

@@ -17,6 +17,7 @@ from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.decode import DecodeError
 from stream_jobs.errors import DeadLetter
 
+from .apart import Apart
 from .buffer import arrive
 from .carry import Progress, decode_carry, encode_carry
 from .checkpoints import Checkpoints
@@ -70,6 +71,7 @@ class PartitionMeter:
         self._gone: set[tuple[str, str]] = set()
         self._checkpoints = Checkpoints()
         self._checkpoint_us = -(1 << 62)
+        self._apart = Apart()
         self._repairs: deque[Plan] = deque()
         if isinstance(begin, Progress):
             self._restore(begin)
@@ -89,6 +91,7 @@ class PartitionMeter:
             except (DeadLetter, ValueError, RecursionError) as error:
                 self.counts["refused"] += 1
                 refused.append(Refused(topic, record.offset, *_why(error), record))
+        self._apart.settle(self._arrive, len(readings))
         return refused
 
     def close_ready(self) -> pa.Table | None:
@@ -227,6 +230,7 @@ class PartitionMeter:
 
     def _take_reading(self, cluster: ClusterState, headers: h.Headers, arrived: Arrived, record: LogRecord) -> None:
         became = cluster.take_reading(headers, record.offset, arrived)
+        self._apart.note(cluster, headers.node, arrived, record)
         self.heard.setdefault(headers.cluster, Heard()).readings += became != "duplicate"
         self.counts[f"readings_{became}"] += 1
         if became in ("late", "beyond"):

@@ -71,7 +71,7 @@ def test_end_of_a_node_publishes_nothing_twice(seed: int, order: int) -> None:
 @settings(max_examples=6, deadline=None)
 @given(SEEDS, SEEDS)
 def test_crash_before_or_after_an_end_changes_no_row(seed: int, order: int) -> None:
-    """After crashes that lose hours of work all rows are there, none is extra, and copies of first results are equal."""
+    """After crashes that lose hours of work no row is missing or extra, and copies of first results are equal."""
     log = lives_log(seed)
     expected = rows(live_through(log)[0])
     copies = content(live_through(log, random.Random(order), crashes=8, lost_work=True)[0])
