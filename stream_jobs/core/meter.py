@@ -4,7 +4,7 @@ Owns event time, cuts and progress; must not know Kafka, clocks or where rows go
 tests/README.md are tested on it in tests/property/test_meter.py and test_crash.py against a pure function of the log.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
