@@ -7,32 +7,15 @@ headers are then asked for the way Faust gets them (odd_headers.py). Law: each r
 
 from collections import defaultdict
 from collections.abc import Sequence
-from operator import methodcaller
 from typing import Any
+
+from schemas.headers import given_headers
 
 from .core.contents import LogRecord
 from .odd_headers import read_headers
 
-RawHeaders = list[tuple[str, bytes]]
-
-
 Given = Any
 """A message of confluent-kafka."""
-
-
-_headers = methodcaller("headers")
-"""Called so, Python looks whether an exception was left behind. A call of `message.headers()` that it has made faster,
-after some, does not: it gives a broken list, and the process ends by SIGSEGV or by an error that rises somewhere else.
-"""
-
-
-def given_headers(message: Given) -> RawHeaders | None:
-    """Headers of a message; None where confluent-kafka cannot give them, since a name among them is not UTF-8."""
-    try:
-        given = _headers(message) or ()
-    except (SystemError, UnicodeDecodeError):
-        return None
-    return [(name, _bytes(value)) for name, value in given]
 
 
 def records_of(messages: Sequence[Given], bootstrap_servers: str) -> list[LogRecord]:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from schemas.headers import given_headers
+
 from .clock import monotonic_s
 from .errors import Retry, Stop
-from .log_records import given_headers
 from .usage_rows import UsageMessage
 
 _ANSWER_S = 10.0

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.watcher.remember import remember
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.deadletters import decode_dead_letter
@@ -54,3 +55,16 @@ def _node(message: fleet.Sent) -> str:
 
 def _publish_odd(bootstrap: str, message: fleet.Sent) -> None:
     odd.publish_odd(bootstrap, message.topic, message.partition, message.headers, message.payload)
+
+
+def test_a_watcher_remembers_what_stands_beside_an_odd_header_name(own_kafka: LocalKafka) -> None:
+    """A watcher that begins counts such messages as refused and remembers all others; it does not end."""
+    apply(own_kafka.bootstrap, partitions=1)
+    facts = [message for number in range(40) for message in fleet.Node(number, 1).facts(fleet.START_US)]
+    fleet.publish(own_kafka.bootstrap, facts)
+    for _ in range(2):
+        _publish_odd(own_kafka.bootstrap, facts[-1])
+    fleet.publish(own_kafka.bootstrap, list(fleet.Node(40, 1).facts(fleet.START_US)))
+    memory = remember(fleet.CLUSTER, own_kafka.bootstrap, {}, fleet.START_US)
+    assert memory.refused == 2
+    assert len(memory.nodes) == 41 and len(memory.pods) == 41 * fleet.PODS
