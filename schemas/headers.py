@@ -5,6 +5,8 @@ by which a duplicate is known. Values are ASCII text, so any Kafka tool shows th
 """
 
 from collections.abc import Iterable
+from operator import methodcaller
+from typing import Any
 
 import msgspec
 
@@ -58,3 +60,21 @@ def decode_headers(raw: Iterable[tuple[str, bytes | None]] | None) -> Headers:
         return msgspec.convert(text, Headers, strict=False)
     except msgspec.ValidationError as error:
         raise HeaderError(f"message headers {text!r}: {error}") from error
+
+
+_headers = methodcaller("headers")
+"""Called so, Python looks whether an exception was left behind. A call of `message.headers()` that it has made faster,
+after some, does not: it gives a broken list, and the process ends by SIGSEGV or by an error that rises somewhere else.
+"""
+
+
+def given_headers(message: Any) -> list[tuple[str, bytes]] | None:
+    """Headers of a message of confluent-kafka; None where it cannot give them, since a name among them is not UTF-8.
+
+    Tested in tests/integration/test_rereader.py.
+    """
+    try:
+        given = _headers(message) or ()
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return [(name, value.encode() if isinstance(value, str) else value or b"") for name, value in given]

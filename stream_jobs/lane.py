@@ -33,10 +33,9 @@ class Received:
     record: LogRecord
 
 
-Parts = dict[str, list[tuple[int, int]]]
-"""Parts [from, to) of a partition of each input topic."""
-ReadParts = Callable[[int, Parts], dict[str, list[LogRecord]]]
-"""Reads the records of some parts of a partition again; LogGoneError where the log does not have them any more."""
+ReadPart = Callable[[int, str, int, int], tuple[list[LogRecord], int]]
+"""Reads the next records of (partition, topic, [from, to)) again, and up to where those are all; LogGoneError where the
+log does not have them any more."""
 
 
 class LogGoneError(Exception):
@@ -139,23 +138,28 @@ class Lane:
             self.counts.note_closed(table)
             yield table
 
-    def revised(self, read: ReadParts, until: Callable[[], bool]) -> Iterator[pa.Table]:
-        """Tables of the revisions that can be made now, pass by pass until time is up; `read` gets parts of the log.
+    def revised(self, read: ReadPart, until: Callable[[], bool]) -> Iterator[pa.Table]:
+        """Tables of the revisions that can be made now, step by step until time is up; `read` gets parts of the log.
 
-        A pass whose part of the log is gone is given up, and counted.
+        A pass goes on where it was at the next call. One whose part of the log is gone is given up, and counted.
         """
         self.unfinished = False
-        while (plan := self.meter.next_repair()) is not None:
+        repairs = self.meter.repairs
+        while repairs.is_due():
             if until():
                 self.unfinished = True
                 return
+            part = repairs.wanted()
+            if part is None:
+                yield repairs.made()
+                continue
             try:
-                records = read(self.partition, plan.parts)
+                records, to = read(self.partition, *part)
             except LogGoneError as gone:
                 self.counts.gone.append(str(gone))
-                self.meter.abandon(plan)
+                repairs.abandon()
                 continue
-            yield self.meter.repaired(plan, records)
+            repairs.take(records, to)
 
     def reread_left(self) -> int:
         """Records to read again until the place where the partition was."""

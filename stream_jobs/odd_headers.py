@@ -2,15 +2,23 @@
 
 aiokafka refuses the whole batch, so a single such message, which any producer may write, would end every worker at the
 same place for ever. Here its batch is read again by aiokafka's own Python reader with the odd bytes replaced; what the
-message means is then judged like any other. Law: its neighbours in the batch come through, each once
-(tests/unit/stream_jobs/test_odd_headers.py).
+message means is then judged like any other. confluent-kafka gives no header of such a message, so readers of that kind
+ask here. Law: its neighbours in the batch come through, each once (tests/unit/stream_jobs/test_odd_headers.py).
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, TopicPartition  # type: ignore[import-untyped]
 from aiokafka.consumer import fetcher  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 from aiokafka.record.default_records import _DefaultRecordBatchPy  # type: ignore[import-untyped]
 from aiokafka.record.memory_records import MemoryRecords, _MemoryRecordsPy  # type: ignore[import-untyped]
+
+from .errors import Retry
+
+_ANSWER_S = 30.0
 
 
 class _KeptRecords(MemoryRecords):  # type: ignore[misc]
@@ -59,3 +67,37 @@ class _Partition(fetcher.PartitionRecords):  # type: ignore[misc]
 def tolerate_odd_headers() -> None:
     """Makes the aiokafka of this process tolerant; doing it twice changes nothing."""
     fetcher.MemoryRecords, fetcher.PartitionRecords = _KeptRecords, _Partition
+
+
+def read_headers(
+    bootstrap_servers: str, topic: str, partition: int, offsets: Sequence[int]
+) -> dict[int, list[tuple[str, bytes]]]:
+    """Headers of messages by offset, odd names replaced as in every first reading; Retry where the broker is away.
+
+    Blocking, in a thread without an event loop of its own.
+    """
+    tolerate_odd_headers()
+    try:
+        return asyncio.run(_read_headers(bootstrap_servers, TopicPartition(topic, partition), offsets))
+    except (KafkaError, TimeoutError) as error:
+        raise Retry(f"headers of {topic}/{partition} cannot be read again: {error!r}") from error
+
+
+async def _read_headers(servers: str, place: Any, offsets: Sequence[int]) -> dict[int, list[tuple[str, bytes]]]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="none")
+    found: dict[int, list[tuple[str, bytes]]] = {}
+    await consumer.start()
+    try:
+        consumer.assign([place])
+        at = -1
+        for offset in offsets:
+            if offset != at:
+                consumer.seek(place, offset)
+            message = await asyncio.wait_for(consumer.getone(place), _ANSWER_S)
+            at = message.offset + 1
+            found[message.offset] = [(name, value or b"") for name, value in message.headers]
+    finally:
+        await consumer.stop()
+    if missing := set(offsets) - found.keys():
+        raise Retry(f"{place.topic}/{place.partition}: offset {min(missing)} left the log while it was read again")
+    return found

@@ -7,12 +7,12 @@ called from a thread. Law: every record between the two, in each topic's order, 
 
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from .clock import monotonic_s
 from .errors import Retry
 from .lane import Received
-from .part_reader import record_of
+from .log_records import records_of
 
 TAKE_MESSAGES = 2_000
 _WAIT_S = 0.2
@@ -25,7 +25,7 @@ class Rereader:
     def __init__(
         self, bootstrap_servers: str, partition: int, generation: int, first: Mapping[str, int], last: Mapping[str, int]
     ) -> None:
-        self._partition, self._generation = partition, generation
+        self._partition, self._generation, self._servers = partition, generation, bootstrap_servers
         self._last = {topic: offset for topic, offset in last.items() if offset > first[topic]}
         self._heard_s = monotonic_s()
         self._consumer = Consumer(
@@ -49,7 +49,7 @@ class Rereader:
 
     def take(self) -> list[Received]:
         """The next messages, some thousands at most; Retry where the broker is away."""
-        found: list[Received] = []
+        found: list[Message] = []
         for message in self._consumer.consume(TAKE_MESSAGES, _WAIT_S):
             error, topic = message.error(), message.topic() or ""
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -57,13 +57,17 @@ class Rereader:
             offset, last = int(message.offset() or 0), self._last.get(topic)
             if last is not None and error is None and offset < last:
                 self._heard_s = monotonic_s()
-                found.append(Received(topic, self._partition, self._generation, record_of(message)))
+                found.append(message)
             # An end of the log below the last offset is a leader that does not know all of it yet: the rest will come.
             if last is not None and offset >= (last if error is not None else last - 1):
                 self._end(topic)
         if self._last and monotonic_s() - self._heard_s > _SILENCE_S:
             raise Retry(f"partition {self._partition}: nothing came for {_SILENCE_S:.0f} s while it was read again")
-        return found
+        records = records_of(found, self._servers)
+        return [
+            Received(message.topic() or "", self._partition, self._generation, record)
+            for message, record in zip(found, records, strict=True)
+        ]
 
     def close(self) -> None:
         """Ends it."""

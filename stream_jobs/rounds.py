@@ -14,21 +14,22 @@ from schemas.names import METER_PROGRESS
 from .clock import monotonic_s
 from .deadletters import letter_of
 from .errors import Retry
-from .lane import Lane, ReadParts, Received, Saved
+from .lane import Lane, ReadPart, Received, Saved
 from .progress import Pointer, chunk_key, split
 from .publish import Outgoing, Publisher
 from .usage_messages import usage_messages
 
 REPAIR_S = 2.0
-"""How long a round may make revisions; what is left waits for the next."""
+"""How long the lanes of a round may make revisions, all together; what is left waits for the next."""
 
 
 def meter_round(
-    lane: Lane, messages: Sequence[Received], publisher: Publisher, read: ReadParts
+    lane: Lane, messages: Sequence[Received], publisher: Publisher, read: ReadPart, repair_s: float = REPAIR_S
 ) -> list[tuple[str, str, int, int]]:
     """Feeds a lane and publishes its dead letters, closed windows and revisions; nothing is acknowledged yet.
 
-    The dead letters as (topic, reason, how many, offset of the first), for the log.
+    Revisions are made for `repair_s`, and the step that is at hand then is ended. The dead letters as (topic, reason,
+    how many, offset of the first), for the log.
     """
     refused = lane.feed(messages)
     for each in refused:
@@ -36,7 +37,7 @@ def meter_round(
     for table in lane.closed():
         for message in usage_messages(table, lane.partition):
             publisher.send(message)
-    end_s = monotonic_s() + REPAIR_S
+    end_s = monotonic_s() + repair_s
     for table in lane.revised(read, lambda: monotonic_s() > end_s):
         for message in usage_messages(table, lane.partition):
             publisher.send(message)

@@ -7,10 +7,12 @@ log is never passed in silence (tests/integration/test_sink.py).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from schemas.headers import given_headers
 
 from .clock import monotonic_s
 from .errors import Retry, Stop
@@ -159,12 +161,13 @@ class UsageReader:
 
 def _usage_message(message: Message) -> UsageMessage:
     _, append_ms = message.timestamp()
+    # Without headers, where they cannot be given, the message is a dead letter.
     return UsageMessage(
         topic=str(message.topic()),
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
         append_us=append_ms * 1000,
-        headers=_headers(message),
+        headers=given_headers(message) or [],
         payload=message.value() or b"",
     )
 
@@ -172,12 +175,3 @@ def _usage_message(message: Message) -> UsageMessage:
 def _text(error: KafkaException) -> str:
     first = error.args[0] if error.args else error
     return first.str() if isinstance(first, KafkaError) else str(first)
-
-
-def _headers(message: Message) -> list[tuple[str, bytes]]:
-    try:
-        raw: Any = message.headers() or ()
-    except SystemError:
-        # confluent-kafka cannot give headers whose names are not UTF-8; without headers the message is a dead letter.
-        raw = ()
-    return [(name, value.encode() if isinstance(value, str) else value or b"") for name, value in raw]

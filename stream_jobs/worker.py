@@ -28,7 +28,7 @@ from .progress import encode_pointer
 from .publish import BestEffort, Publisher
 from .rereader import Rereader
 from .restraint import Restraint
-from .rounds import meter_round, write_progress
+from .rounds import REPAIR_S, meter_round, write_progress
 from .rules import Rules
 from .runtime import settle
 from .settings import WorkerSettings
@@ -171,7 +171,8 @@ class Worker:
 
     def _meter(self, lane: Lane, messages: list[Received]) -> None:
         left, violations = lane.reread_left(), lane.meter.counts["violations"]
-        for topic, reason, count, offset in meter_round(lane, messages, self._publisher, self._parts.read):
+        repair_s = REPAIR_S / max(1, len(self._lanes))
+        for topic, reason, count, offset in meter_round(lane, messages, self._publisher, self._parts.read, repair_s):
             self._log.warning(
                 "dead letters", topic=topic, partition=lane.partition, reason=reason, count=count, first_offset=offset
             )

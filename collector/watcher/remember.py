@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.errors import Retry
-from schemas.headers import NODE_EVENT, POD_EVENT, decode_headers
+from schemas.headers import NODE_EVENT, POD_EVENT, decode_headers, given_headers
 from schemas.names import POD_EVENTS
 from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
 from schemas.units import US_PER_HOUR
@@ -89,7 +89,7 @@ def _read(consumer: Consumer, cluster: str, now_us: int) -> Memory:
             raise Retry(f"{POD_EVENTS}: silence of {ANSWER_S:g} s from {sorted(open_partitions)}; will try again")
         error = message.error()
         if error is None:
-            memory.take(cluster, message.headers(), message.value() or b"")
+            memory.take(cluster, given_headers(message), message.value() or b"")
         elif error.code() == KafkaError._PARTITION_EOF:
             open_partitions.discard(message.partition() or 0)
         else:

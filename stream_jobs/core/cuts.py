@@ -96,6 +96,11 @@ class SequenceSet:
 
     intervals: list[list[int]] = field(default_factory=list)
 
+    def __contains__(self, seq: int) -> bool:
+        """Whether a number was seen."""
+        i = bisect_right(self.intervals, seq, key=lambda interval: interval[0]) - 1
+        return i >= 0 and seq <= self.intervals[i][1]
+
     def add(self, seq: int) -> bool:
         """Adds a number; False if it was there."""
         i = bisect_right(self.intervals, seq, key=lambda interval: interval[0]) - 1

@@ -4,10 +4,8 @@ Owns event time, cuts and progress; must not know Kafka, clocks or where rows go
 tests/README.md are tested on it in tests/property/test_meter.py and test_crash.py against a pure function of the log.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa
 
@@ -23,7 +21,7 @@ from .carry import Progress, decode_carry, encode_carry
 from .checkpoints import Checkpoints
 from .close import close_windows
 from .cluster import ClusterState
-from .contents import Decoded, LogRecord, content_of, contents_of, decoded_readings, headers_of
+from .contents import Decoded, LogRecord, content_of, decoded_readings, headers_of
 from .figures import held_bytes, meter_figures, topic_clocks
 from .heard import Heard
 from .held import Arrived
@@ -31,8 +29,7 @@ from .history import TOPICS
 from .identity import Directory
 from .live import fresh_windows, provisional_rows
 from .node import NodeState
-from .repair import Plan, plan_repairs, reasons, remake
-from .revise import revision, revision_table, rows_by_window
+from .repairs import Repairs
 from .settings import MeterSettings, Source
 from .window import NodeWindow
 
@@ -72,7 +69,7 @@ class PartitionMeter:
         self._checkpoints = Checkpoints()
         self._checkpoint_us = -(1 << 62)
         self._apart = Apart()
-        self._repairs: deque[Plan] = deque()
+        self.repairs = Repairs(settings, source, self._clusters, self.counts)
         if isinstance(begin, Progress):
             self._restore(begin)
         else:
@@ -114,41 +111,6 @@ class PartitionMeter:
         self.counts["rows"] += table.num_rows
         self.counts["violations"] += table.column("holder_kind").to_pylist().count("violation")
         return table
-
-    def next_repair(self) -> Plan | None:
-        """The next repair pass, to be made whole by `repaired` with the parts of the log it names; None without one."""
-        if not self._repairs:
-            self._repairs.extend(plan for cluster in self._clusters.values() for plan in plan_repairs(cluster))
-        return self._repairs[0] if self._repairs else None
-
-    def repaired(self, plan: Plan, records: Mapping[str, Sequence[LogRecord]]) -> pa.Table:
-        """Rows of the revisions of a plan, from the records in its parts of the log; may be none."""
-        cluster, nodes = self._clusters[plan.cluster], {look.node for look in plan.looks}
-        contents = {t: contents_of(t, records.get(t, ()), plan.cluster, nodes, self.settings) for t in TOPICS}
-        windows = list(remake(plan, contents, cluster))
-        made = rows_by_window(close_windows(windows, self.source)) if windows else {}
-        rows = []
-        for look in plan.looks:
-            minutes, start_us = made.get((look.node, look.window_start_us), {}), look.window_start_us
-            for before_us, minute_us in pairwise((look.before_us, *look.minutes_us)):
-                why = reasons(cluster.nodes[look.node].history, start_us, minute_us, self.settings)
-                found = revision(minutes.get(before_us, {}), minutes.get(minute_us, {}), minute_us, why)
-                self.counts["looks"] += 1
-                self.counts["revisions"] += bool(found)
-                rows += found
-        self._looked(plan)
-        self.counts["revision_rows"] += len(rows)
-        return revision_table(rows)
-
-    def abandon(self, plan: Plan) -> None:
-        """Gives up the looks of a plan whose part of the log is gone."""
-        self.counts["looks_abandoned"] += len(plan.looks)
-        self._looked(plan)
-
-    def _looked(self, plan: Plan) -> None:
-        for name, minute_us in plan.done:
-            self._clusters[plan.cluster].nodes[name].history.looked_to_us = minute_us
-        self._repairs.popleft()
 
     def provisional(self, most: int, now_s: float, every_s: float) -> pa.Table | None:
         """Rows (LIVE_COLUMNS) of open windows with new readings, of up to `most` nodes; None when there are none."""
@@ -274,7 +236,7 @@ class PartitionMeter:
         lost = [n for n, c in self._clusters.items() if append_us - c.heard_us > self.settings.reach_us]
         for name in lost:
             self.forgotten.append(self._clusters.pop(name).name)
-            self._repairs.clear()
+            self.repairs.clear()
             self.counts["clusters_forgotten"] += 1
 
     def _directory(self, window: NodeWindow) -> Directory:

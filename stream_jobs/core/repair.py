@@ -1,14 +1,17 @@
 """Repair passes: which closed windows late facts touch, which parts of the log they need, and the windows made anew.
 
 A revision is made by the same closing function as the first result, from the log: the facts below the window's first
-cuts and the late facts that touch it, up to the revision's minute. Pure: the shell reads the log (repairs.py). Law:
-revisions are the oracle's, whatever the interleaving and the crashes (tests/property/test_revisions.py).
+cuts and the late facts that touch it, up to the revision's minute. Pure: the shell reads the log (part_reader.py,
+lane.revised), gathered.py keeps what is needed of it. Law: revisions are the oracle's, whatever the interleaving and
+the crashes (tests/property/test_revisions.py).
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from schemas.headers import READING
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.decode import Reading
 
@@ -25,6 +28,8 @@ from .settings import MeterSettings
 from .window import NodeWindow
 
 LOOKS_A_PLAN = 200
+LOOKS_AT_ONCE = 10_000
+"""About as many are planned at a time: planning is one step of a round."""
 _NEAR = 500
 """Parts of a log that are no further apart than this are read as one."""
 
@@ -44,16 +49,15 @@ class Look:
 
 @dataclass(slots=True)
 class Plan:
-    """Looks of one cluster, and the parts [from, to) of each topic that they need; `done` is looked at after it."""
+    """Looks of one cluster; `done` says of which nodes the looks up to a minute are made once these are."""
 
     cluster: str
     looks: list[Look]
-    parts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     done: list[tuple[str, int]] = field(default_factory=list)
 
 
 def plan_repairs(cluster: ClusterState) -> list[Plan]:
-    """All looks that can be made now, in plans of a bounded size, oldest windows first."""
+    """The next looks that can be made now, in plans of a bounded size, oldest windows first."""
     ready_us, looks, done = cluster.ready_minute(), [], []
     for node in [cluster.nodes[name] for name in sorted(cluster.late_nodes)]:
         if not node.history.pending(FOREVER_US - 1):
@@ -63,14 +67,15 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
             continue
         looks += _looks(node, pending, cluster)
         done.append((node.node, max(fact.minute_us for fact in pending)))
+        if len(looks) >= LOOKS_AT_ONCE:
+            break
     looks.sort(key=lambda look: (look.window_start_us, look.node))
     plans = [Plan(cluster.name, looks[at : at + LOOKS_A_PLAN]) for at in range(0, len(looks), LOOKS_A_PLAN)]
-    for plan in plans:
-        plan.parts = {topic: _merged(parts) for topic, parts in _parts(cluster, plan.looks).items()}
     if done and not plans:
-        plans.append(Plan(cluster.name, [], {topic: [] for topic in TOPICS}))
-    if plans:
-        plans[-1].done = done
+        plans.append(Plan(cluster.name, []))
+    last = {look.node: at // LOOKS_A_PLAN for at, look in enumerate(looks)}
+    for name, minute_us in done:
+        plans[last.get(name, 0)].done.append((name, minute_us))
     return plans
 
 
@@ -87,18 +92,27 @@ def _looks(node: NodeState, pending: list[LateFact], cluster: ClusterState) -> l
     for fact in pending:
         for start_us in fact.windows(history.low_us, s):
             minutes[start_us].add(fact.minute_us)
-    known = [f for facts in history.facts.values() for f in facts if f.minute_us <= history.looked_to_us]
-    found = []
-    for start_us, wanted in minutes.items():
-        before_us = max((f.minute_us for f in known if f.touches(start_us, s)), default=FIRST)
-        found.append(Look(node.node, start_us, before_us, tuple(sorted(wanted))))
-    return found
+    before = dict.fromkeys(sorted(minutes), FIRST)
+    starts = list(before)
+    for fact in [f for facts in history.facts.values() for f in facts if f.minute_us <= history.looked_to_us]:
+        for start_us in _touched_of(starts, fact, s):
+            before[start_us] = max(before[start_us], fact.minute_us)
+    return [Look(node.node, start_us, before[start_us], tuple(sorted(minutes[start_us]))) for start_us in starts]
 
 
-def _parts(cluster: ClusterState, looks: Iterable[Look]) -> dict[str, list[tuple[int, int]]]:
+def _touched_of(starts: Sequence[int], fact: LateFact, s: MeterSettings) -> Iterator[int]:
+    """Those of some windows, given by their starts in order, that a fact touches."""
+    first = bisect_left(starts, s.calendar.start_of(fact.start_us))
+    return (start_us for start_us in starts[first : bisect_left(starts, fact.end_us)] if fact.touches(start_us, s))
+
+
+def parts_of(cluster: ClusterState, looks: Iterable[Look]) -> dict[str, list[tuple[int, int]]]:
+    """The parts [from, to) of each topic that some looks need, in order."""
     parts: dict[str, list[tuple[int, int]]] = {topic: [] for topic in TOPICS}
+    starts_of: dict[str, list[int]] = defaultdict(list)
     for look in looks:
         start_us, history = look.window_start_us, cluster.nodes[look.node].history
+        starts_of[look.node].append(start_us)
         if start_us in cluster.ranges:
             parts[GPU_SAMPLES].append(cluster.ranges[start_us])
         quiet = history.quiet_at(start_us)
@@ -108,9 +122,12 @@ def _parts(cluster: ClusterState, looks: Iterable[Look]) -> dict[str, list[tuple
         if cuts:
             for topic, first, last in zip(TOPICS[1:], cluster.read_from(start_us), cuts, strict=True):
                 parts[topic].append((first, last))
-        for topic, facts in history.facts.items():
-            parts[topic] += [(f.offset, f.offset + 1) for f in facts if f.touches(start_us, cluster.settings)]
-    return parts
+    for name, starts in starts_of.items():
+        starts.sort()
+        for topic, facts in cluster.nodes[name].history.facts.items():
+            touching = (f.offset for f in facts if any(_touched_of(starts, f, cluster.settings)))
+            parts[topic] += [(offset, offset + 1) for offset in touching]
+    return {topic: _merged(some) for topic, some in parts.items()}
 
 
 def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -123,17 +140,16 @@ def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def remake(plan: Plan, contents: dict[str, list[Content]], cluster: ClusterState) -> Iterator[NodeWindow]:
-    """The windows of a plan as of each of their minutes; one without rows then is left out.
+def remake(looks: Iterable[Look], contents: dict[str, list[Content]], cluster: ClusterState) -> Iterator[NodeWindow]:
+    """The windows of some looks as of each of their minutes; one without rows then is left out.
 
     The revision of a window that stands for what was published last is its `before_us`.
     """
     by_node: dict[str, dict[str, list[Content]]] = {topic: defaultdict(list) for topic in TOPICS}
     for topic, rows in contents.items():
         for content in rows:
-            if content.headers.cluster == plan.cluster:
-                by_node[topic][content.headers.node].append(content)
-    for look in plan.looks:
+            by_node[topic][content.headers.node].append(content)
+    for look in looks:
         node = cluster.nodes[look.node]
         seen = _Seen({topic: by_node[topic][look.node] for topic in TOPICS}, node, look.window_start_us, cluster)
         for minute_us in (look.before_us, *look.minutes_us):
@@ -218,12 +234,15 @@ class _Seen:
 
 
 def _readings_once(contents: Iterable[Content]) -> list[Reading]:
-    """The readings that list devices, without duplicates."""
+    """The readings that list devices, without duplicates; of some that touch no window only the number is known."""
     seen: dict[tuple[str, int], SequenceSet] = defaultdict(SequenceSet)
     found = []
     for content in contents:
-        reading = content.reading
-        if reading and seen[reading.boot_id, reading.epoch_us].add(reading.seq) and len(reading.device["read_us"]):
+        reading, headers = content.reading, content.headers
+        if reading is None and headers.record != READING:
+            continue
+        is_first = seen[headers.boot_id, headers.epoch_us].add(headers.seq)
+        if is_first and reading is not None and len(reading.device["read_us"]):
             found.append(reading)
     return found
 

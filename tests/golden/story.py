@@ -11,6 +11,7 @@ from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, encode_reading
+from tests.property.drive import repairs
 
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND // 60_000_000 * 60_000_000
@@ -106,8 +107,7 @@ class Story:
             assert not meter.feed(topic, log[topic])
         while (table := meter.close_ready()) is not None:
             tables.append(table)
-        while (plan := meter.next_repair()) is not None:
-            tables.append(meter.repaired(plan, {t: [r for a, b in plan.parts[t] for r in log[t][a:b]] for t in log}))
+        tables += repairs(meter, log)
         return [
             row | {"at": (row["window_start_us"] - START) // SECOND} for table in tables for row in table.to_pylist()
         ]

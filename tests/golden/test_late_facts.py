@@ -93,7 +93,7 @@ def test_reading_beyond_the_reach_is_a_dead_letter_and_revises_nothing() -> None
     ]
     while meter.close_ready() is not None:
         pass
-    assert meter.next_repair() is None
+    assert not meter.repairs.is_due()
     assert meter.counts["beyond_us"] == 5 * SECOND
 
 
@@ -143,3 +143,23 @@ def test_copy_of_a_late_reading_shows_no_earlier_than_itself() -> None:
         story.reading(80 + 5 * number, 85 + 5 * number, arrives + 0.5, seq=80 + 5 * number)
     used = {row["revision"]: row["used_us"] for row in story.rows() if (row["at"], row["holder"]) == (60, MAIN)}
     assert list(used.values()) == [None, 5 * SECOND, 25 * SECOND]
+
+
+def test_number_that_came_before_is_a_duplicate_to_a_repair_too() -> None:
+    """A reading under a number that another had, of another time, counts neither at first nor in a revision."""
+    story = Story()
+    story.clocks(900)
+    story.snapshot(0)
+    story.pod(-50, 0)
+    for number, at in enumerate(range(0, 300, 5)):
+        if at == 100:
+            story.reading(400, 405, 100, seq=1000)
+        if at == 105:
+            story.reading(at, at + 5, seq=1000)
+        elif at != 70:
+            story.reading(at, at + 5, seq=number)
+    story.reading(70, 75, 500, seq=14)
+    rows = story.newest()
+    assert "late_reading" in rows[60, MAIN]["flags"]
+    assert rows[60, MAIN]["d_charged_us"] == 5 * SECOND
+    assert rows[60, MAIN]["observed_us"] == 55 * SECOND

@@ -19,6 +19,8 @@ from schemas.usage import KEY_COLUMNS, USAGE_COLUMNS
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
+from stream_jobs.log_records import records_of
+from tests.property.drive import repairs
 
 CONTENT = [column.name for column in USAGE_COLUMNS]
 Rows = dict[tuple[Any, ...], set[tuple[Any, ...]]]
@@ -114,9 +116,8 @@ def published_rows(bootstrap_servers: str) -> tuple[Rows, int]:
 def expected_rows(bootstrap_servers: str, settings: MeterSettings | None = None) -> Rows:
     """The rows that an undisturbed meter makes of what the input topics hold."""
     by_partition: dict[int, dict[str, list[LogRecord]]] = defaultdict(lambda: {topic: [] for topic in INPUT_TOPICS})
-    for message in read_all(bootstrap_servers, list(INPUT_TOPICS)):
-        headers = [(name, value or b"") for name, value in message.headers() or []]
-        record = LogRecord(message.offset(), message.timestamp()[1] * 1000, headers, message.value() or b"")
+    messages = read_all(bootstrap_servers, list(INPUT_TOPICS))
+    for message, record in zip(messages, records_of(messages, bootstrap_servers), strict=True):
         by_partition[message.partition()][message.topic()].append(record)
     rows: Rows = defaultdict(set)
     for partition, topics in by_partition.items():
@@ -134,8 +135,7 @@ def metered(
         meter.feed(topic, records)
     while (table := meter.close_ready()) is not None:
         yield table
-    while (plan := meter.next_repair()) is not None:
-        yield meter.repaired(plan, {t: [r for a, b in plan.parts[t] for r in topics[t][a:b]] for t in plan.parts})
+    yield from repairs(meter, topics)
 
 
 def _collect(rows: Rows, table: pa.Table) -> int:

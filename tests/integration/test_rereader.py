@@ -5,11 +5,16 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from stream_jobs.errors import Retry
+from stream_jobs.lane import Received
+from stream_jobs.part_reader import PartReader
 from stream_jobs.rereader import Rereader
+from tests.integration import odd
 
 pytestmark = pytest.mark.needs_broker
-FILLED, EMPTY = "rereader-filled", "rereader-empty"
+FILLED, EMPTY, ODD_TOPIC = "rereader-filled", "rereader-empty", "rereader-odd"
 RECORDS = 5_000
+PLAIN = 100
+"""So many calls of a method, and Python calls it another way: without looking whether it failed."""
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +37,18 @@ def filled(kafka: str) -> str:
     return kafka
 
 
-def _read(bootstrap: str, first: dict[str, int], last: dict[str, int]) -> list[tuple[str, int, bytes]]:
-    reader, found = Rereader(bootstrap, 0, 7, first, last), []
+def _taken(reader: Rereader) -> list[Received]:
+    found: list[Received] = []
     try:
         while not reader.is_done:
             found += reader.take()
     finally:
         reader.close()
+    return found
+
+
+def _read(bootstrap: str, first: dict[str, int], last: dict[str, int]) -> list[tuple[str, int, bytes]]:
+    found = _taken(Rereader(bootstrap, 0, 7, first, last))
     assert all(message.partition == 0 and message.generation == 7 for message in found)
     return [(message.topic, message.record.offset, message.record.payload) for message in found]
 
@@ -70,3 +80,25 @@ def test_records_that_are_deleted_are_no_silence(filled: str) -> None:
         deleted.result(20)
     with pytest.raises(Retry, match="partition 0 cannot be read again"):
         _read(filled, {FILLED: 50}, {FILLED: 200})
+
+
+def test_a_header_name_that_is_no_text_reads_as_it_did_the_first_time(kafka: str) -> None:
+    """Messages that confluent-kafka gives no headers of come as Faust's client gave them, their neighbours too."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(ODD_TOPIC, 1, 1)])[ODD_TOPIC].result(20)
+    producer = Producer({"bootstrap.servers": kafka})
+    strange = {PLAIN + 1, PLAIN + 2, PLAIN + 4}
+    for number in range(PLAIN + 5):
+        if number in strange:
+            producer.flush(20)
+            assert odd.publish_odd(kafka, ODD_TOPIC, 0, [("a", b"1"), ("a", b"2")], str(number).encode()) == number
+        else:
+            producer.produce(ODD_TOPIC, str(number).encode(), headers=[("a", b"1"), ("b", None)])
+    producer.flush(20)
+    plain, replaced = [("a", b"1"), ("b", b"")], [("a", b"1"), ("a", b"2"), (odd.READ_AS, b"v")]
+    wanted = [(n, replaced if n in strange else plain, str(n).encode()) for n in range(PLAIN + 5)]
+    again = [message.record for message in _taken(Rereader(kafka, 0, 7, {ODD_TOPIC: 0}, {ODD_TOPIC: PLAIN + 5}))]
+    parts, to = PartReader(kafka).read(0, ODD_TOPIC, 0, PLAIN + 5)
+    assert to == PLAIN + 5
+    for records in (again, parts):
+        assert [(record.offset, record.headers, record.payload) for record in records] == wanted

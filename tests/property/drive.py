@@ -19,14 +19,19 @@ def drain(meter: PartitionMeter, log=None) -> list[pa.Table]:
     tables = []
     while (table := meter.close_ready()) is not None:
         tables.append(table)
-    while log is not None and (plan := meter.next_repair()) is not None:
-        tables.append(meter.repaired(plan, parts_of(log, plan.parts)))
-    return tables
+    return tables if log is None else tables + list(repairs(meter, log))
 
 
-def parts_of(log, parts):
-    """The records of some parts of a log."""
-    return {topic: [r for first, last in some for r in log[topic][first:last]] for topic, some in parts.items()}
+def repairs(meter: PartitionMeter, log, rng: random.Random | None = None, steps: int = 1 << 62):
+    """Tables of the revisions that can be made, read in slices of any size and for no more than so many steps."""
+    while steps and meter.repairs.is_due():
+        steps -= 1
+        part = meter.repairs.wanted()
+        if part is None:
+            yield meter.repairs.made()
+            continue
+        last = min(part.last, part.first + (rng.choice([1, 7, 100, 2000]) if rng else part.last))
+        meter.repairs.take(log[part.topic][part.first : last], last)
 
 
 def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None, settings=SETTINGS):
@@ -37,7 +42,9 @@ def run(log, rng: random.Random | None = None, crashes: int = 0, forget=None, se
         size = rng.choice([1, 5, 40, 200]) if rng else len(log[topic])
         at = meter.position[topic]
         meter.feed(topic, log[topic][at : at + size])
-        tables += drain(meter, None if rng and rng.random() < 0.3 else log)
+        tables += drain(meter, None if rng else log)
+        if rng and rng.random() < 0.7:
+            tables += repairs(meter, log, rng, rng.choice([1, 3, 1 << 62]))
         if rng and rng.random() < 0.3:
             saved = meter.progress() or saved
         if rng and crashes and rng.random() < 0.05:

@@ -1,11 +1,14 @@
 """Late records: every revision is the oracle's, whatever the interleaving, the duplicates and the crashes."""
 
 import random
+from contextlib import ExitStack
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_jobs.core import gathered, repair, repairs
 from stream_jobs.core.calendar import Change
 from tests.property.drive import MEASURES, SETTINGS, content, measures, run
 from tests.property.oracle import rows_of
@@ -77,6 +80,22 @@ def test_crash_changes_no_revision(seed: int, order: int) -> None:
     copies = content(run(log, random.Random(order), crashes=6)[0])
     assert {key: seen[0] for key, seen in copies.items()} == expected
     assert all(row == expected[key] for key, seen in copies.items() for row in seen)
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.sampled_from([1, 3_000, 30_000]), st.integers(1, 5))
+def test_passes_of_any_size_make_the_same_revisions(seed: int, kept_bytes: int, looks: int) -> None:
+    """However little a pass keeps, plans or makes at once, and where a crash cuts it: the same rows are there."""
+    log = make_log(seed, reboots=seed % 2 == 1)
+    expected = content(run(log)[0])
+    small = [(gathered, "KEPT_BYTES", kept_bytes), (repairs, "LOOKS_A_STEP", looks)]
+    small += [(repair, "LOOKS_A_PLAN", 3 * looks), (repair, "LOOKS_AT_ONCE", 7 * looks)]
+    with ExitStack() as stack:
+        for module, name, value in small:
+            stack.enter_context(patch.object(module, name, value))
+        copies = content(run(log, random.Random(seed), crashes=6)[0])
+    assert copies.keys() == expected.keys()
+    assert all(row == expected[key][0] for key, seen in copies.items() for row in seen)
 
 
 def test_control_there_are_revisions() -> None:

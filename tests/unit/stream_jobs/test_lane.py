@@ -4,7 +4,7 @@ from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS
 from stream_jobs.core.carry import Progress
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.settings import MeterSettings
-from stream_jobs.lane import Gap, Lane, Parts, Received, open_lane
+from stream_jobs.lane import Gap, Lane, Received, open_lane
 from tests.property.workload import make_log
 
 SETTINGS = MeterSettings(simulated_time=True)
@@ -129,8 +129,8 @@ def test_revisions_that_time_was_up_for_are_left_to_be_made() -> None:
     lane.feed([Received(topic, 0, 1, record) for topic, records in log.items() for record in records])
     assert list(lane.closed())
 
-    def read(_: int, parts: Parts) -> dict[str, list[LogRecord]]:
-        return {topic: [r for first, last in some for r in log[topic][first:last]] for topic, some in parts.items()}
+    def read(_: int, topic: str, first: int, last: int) -> tuple[list[LogRecord], int]:
+        return log[topic][first:last], last
 
     assert list(lane.revised(read, lambda: True)) == []
     assert lane.unfinished

@@ -1,4 +1,4 @@
-"""How often a worker looks at its lanes for its page, and what it says of clusters that it forgets."""
+"""How often a worker looks at its lanes for its page, what it says of clusters that it forgets, and how lanes share."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from stream_jobs import worker as subject
 from stream_jobs.core.settings import MeterSettings
 from stream_jobs.figures import WORKER_METRICS, Moment, WorkerFigures
 from stream_jobs.lane import Lane, open_lane
+from stream_jobs.rounds import REPAIR_S
 from stream_jobs.worker import Worker
 
 
@@ -70,6 +71,7 @@ def test_forgotten_cluster_is_named_once_and_counted(monkeypatch: pytest.MonkeyP
     worker, lane, said = Worker.__new__(Worker), _lane(), list[tuple[str, dict[str, Any]]]()
     worker._log = SimpleNamespace(warning=lambda event, **what: said.append((event, what)))
     worker._publisher = worker._parts = SimpleNamespace(read=None)  # type: ignore[assignment]
+    worker._lanes = {3: lane}
     lane.meter.forgotten.append("prodd")
     lane.meter.counts["clusters_forgotten"] += 1
     worker._meter(lane, [])
@@ -80,3 +82,14 @@ def test_forgotten_cluster_is_named_once_and_counted(monkeypatch: pytest.MonkeyP
     name = "gpumeter_worker_clusters_forgotten_total"
     assert WorkerFigures().values([lane], at)[name] == {("3",): 1}
     assert name in {metric.name for metric in WORKER_METRICS}
+
+
+def test_lanes_share_the_time_for_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round of a hundred lanes with late data takes no longer for it than a round of one."""
+    worker, shares = Worker.__new__(Worker), list[float]()
+    worker._publisher = worker._parts = SimpleNamespace(read=None)  # type: ignore[assignment]
+    worker._lanes = {number: _lane() for number in range(100)}
+    monkeypatch.setattr(subject, "meter_round", lambda *args: shares.append(args[-1]) or [])
+    for lane in worker._lanes.values():
+        worker._meter(lane, [])
+    assert len(shares) == 100 and sum(shares) == pytest.approx(REPAIR_S)
