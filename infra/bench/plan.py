@@ -62,7 +62,7 @@ QUICK = Plan(
 FULL = Plan(
     alone=fleet(20_000, 4),
     fleets=(fleet(1_000, 40), fleet(5_000, 8), fleet(20_000, 4), fleet(100_000, 4), fleet(300_000, 3)),
-    peers={"faust_event": 36, "quixstreams": 400, "bytewax": 700, "flink": 1_800},
+    peers={"faust_event": 36, "quixstreams": 400, "bytewax": 200, "flink": 1_800},
     latency_nodes=1_000,
     sweeps=(
         Sweep(
