@@ -22,7 +22,10 @@ def lives_log(seed: int, hours: int = 14, renamed: bool = False):
     A reading far ahead holds progress back for hours from the beginning.
     """
     rng, log = random.Random(seed), Log()
+    outage_s = rng.randrange(300, 1800)
     for at_s in range(0, hours * 3600, CLOCK_S):
+        if outage_s <= at_s < outage_s + 90:
+            continue
         for topic in log.items:
             payload = encode_clock(ClockRecord(cluster="c", now_us=START + at_s * SECOND), b"", topic, 0)
             log.add(topic, START + at_s * SECOND, Headers(record="clock", cluster="c"), payload)

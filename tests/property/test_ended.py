@@ -70,13 +70,13 @@ def test_end_of_a_node_publishes_nothing_twice(seed: int, order: int) -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(SEEDS, SEEDS)
-def test_crash_before_or_after_an_end_changes_no_row(seed: int, order: int) -> None:
-    """After crashes that lose hours of work no row is missing or extra, and copies of first results are equal."""
+def test_crash_before_or_after_an_end_changes_no_first_result(seed: int, order: int) -> None:
+    """After crashes that lose hours of work no first result is missing or extra, and all copies are equal."""
     log = lives_log(seed)
-    expected = rows(live_through(log)[0])
+    expected = {key: row for key, row in rows(live_through(log)[0]).items() if key[4] == 0}
     copies = content(live_through(log, random.Random(order), crashes=8, lost_work=True)[0])
-    assert {key: seen[0] for key, seen in copies.items()} == expected
     first = {key: seen for key, seen in copies.items() if key[4] == 0}
+    assert first.keys() == expected.keys()
     assert all(row == expected[key] for key, seen in first.items() for row in seen)
 
 
