@@ -39,8 +39,6 @@ class NodeCarry(msgspec.Struct):
     """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
     gaps: list[tuple[int, int, int]] = []
     """(offset, start, end) of the spool gaps that open windows may touch."""
-    last_us: int | None = None
-    """The newest time of its readings and of the clocks they came at."""
 
 
 class HistoryCarry(msgspec.Struct):
@@ -67,8 +65,6 @@ class ClusterNow(msgspec.Struct):
     ranges: list[tuple[int, int, int]]
     """(window start, first offset, offset after the last)."""
     nodes: list[HistoryCarry]
-    ended: list[tuple[int, str, int]] = []
-    """(offset, node, closed to) of nodes that ended at a clock record of gpu-samples."""
 
 
 class ClusterCarry(msgspec.Struct):

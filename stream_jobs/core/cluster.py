@@ -16,7 +16,6 @@ from .calendar import LONGEST_US
 from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
 from .due import DueNodes
-from .ended import EndedNodes
 from .fresh import Fresh
 from .held import Arrived
 from .history import TOPICS, history_of
@@ -46,7 +45,6 @@ class ClusterState:
     first: Positions
     """Offset of its first record in each topic, or one below; where it has none yet, where the topic is read to."""
     clocks: dict[str, ClockIndex] = field(init=False)
-    ended: EndedNodes = field(init=False)
     gaps: Gaps = field(default_factory=Gaps)
     heard_us: int = 0
     """Append time of its newest clock record, or of its first record while it has none."""
@@ -62,7 +60,6 @@ class ClusterState:
 
     def __post_init__(self) -> None:
         self.clocks = {topic: ClockIndex(self.settings.unit_us, first=self.first[topic]) for topic in TOPICS}
-        self.ended = EndedNodes(self.name, self.settings, self.closed_to, self.gone, self.known)
 
     def node(self, name: str) -> NodeState:
         """State of a node, made at its first record."""
@@ -81,27 +78,22 @@ class ClusterState:
             return False
         if before is None:
             for node in self.nodes.values():
-                node.clip(now_us, self.settings, self.ended.closed_to_at(node.node, offset))
+                node.clip(now_us, self.settings, self.closed_to.get((self.name, node.node), 0))
                 if node.started:
                     self._judge_early(node, now_us)
         elif override or now_us - before > self.settings.clock_gap_us:
             self.gaps.add(now_us, now_us - before)
         for node in self.nodes.values():
-            since = node.silent_since_us
+            since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
             if node.started and now_us - since >= self.settings.idle_us + self.gaps.since(since):
                 node.advance(now_us, offset, self.settings)
                 self._due.note(node)
-        if before is None or now_us // MINUTE_US > before // MINUTE_US:
-            for name in self.ended.judge(self.nodes, now_us, offset):
-                self._due.drop(name)
-                self.fresh.drop(name)
         return True
 
     def take_reading(self, headers: Headers, offset: int, arrived: Arrived) -> str:
         """Takes a reading; says what became of it: `taken`, `duplicate`, `late`, or `beyond` what can be revised."""
         node, key = self.node(headers.node), (headers.boot_id, headers.epoch_us)
         is_new, clock_us = node.is_new(key, headers.seq), self.clocks[GPU_SAMPLES].now_us
-        node.note_heard(arrived.end_us, clock_us)
         if not arrived.rows:
             return "taken" if is_new else "duplicate"
         start_us, end_us = arrived.start_us, arrived.end_us
@@ -109,7 +101,7 @@ class ClusterState:
             self._note_late(node, offset, start_us, end_us, FOREVER_US)
             return "duplicate"
         if not node.started:
-            node.start(start_us, clock_us, self.settings, self.ended.closed_to_at(node.node, offset))
+            node.start(start_us, clock_us, self.settings, self.closed_to.get((self.name, node.node), 0))
             node.history.first_offset, node.history.first_us = offset, node.cut_to_us
         node.history.low_us = min(node.history.low_us, self.settings.calendar.start_of(start_us))
         became = self._place(node, offset, start_us, end_us)
@@ -174,23 +166,32 @@ class ClusterState:
         offsets = {topic: clock.first_at(minute) for topic, clock in self.clocks.items()}
         return minute if all(at is not None and self.position[topic] >= at for topic, at in offsets.items()) else 0
 
+    def note_closed(self, node: NodeState, window: NodeWindow) -> bool:
+        """Closes a node's oldest open window, and notes what a revision could not find out; False if it has no rows."""
+        node.note_record(window)
+        absent = node.is_absent(window)
+        if absent or window.listed_us < window.start_us:
+            node.history.note_quiet(window.start_us, window.end_us, window.listing, absent)
+        del node.cuts[window.start_us]
+        node.closed_to_us = window.end_us
+        return not absent
+
     def floors(self) -> tuple[int, int]:
         """Offsets in pod-mappings and pod-events below which no window that may still close can see."""
-        clock_us = self.clocks[GPU_SAMPLES].now_us
-        if clock_us is None:
+        if (clock_us := self.clocks[GPU_SAMPLES].now_us) is None:
             return self.first[POD_MAPPINGS], self.first[POD_EVENTS]
         horizon_us = self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us)
         return self.read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
 
     def read_from(self, window_start_us: int) -> tuple[int, int]:
         """Where a window begins to read pod-mappings and pod-events."""
-        from_us = window_start_us - self.settings.reach_back_us
-        return self.clocks[POD_MAPPINGS].read_from(from_us), self.clocks[POD_EVENTS].read_from(from_us)
+        mappings, events = (self.clocks[t].read_from(window_start_us - self.settings.reach_back_us) for t in TOPICS[1:])
+        return mappings, events
 
     def forget(self, closed: Iterable[NodeState]) -> None:
         """Drops facts and clock entries that no window can need: of nodes that closed some, each minute of all."""
-        clock_us, s = min(clock.now_us or 0 for clock in self.clocks.values()), self.settings
-        if clock_us // MINUTE_US == self._forgotten_us // MINUTE_US:
+        s, clock_us = self.settings, min([self._pending_us(), *(c.now_us or 0 for c in self.clocks.values())])
+        if clock_us // MINUTE_US <= self._forgotten_us // MINUTE_US:
             for node in closed:
                 node.forget(*self._floors)
             return
@@ -202,11 +203,12 @@ class ClusterState:
         oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - LONGEST_US
         for clock in self.clocks.values():
             clock.forget_before(oldest_us - s.reach_back_us)
-        silent_us = [node.silent_since_us for node in self.nodes.values() if node.started]
-        self.gaps.forget_before(min([clock_us - 2 * s.reach_us, *silent_us]))
-        self.ranges = {start_us: offsets for start_us, offsets in self.ranges.items() if start_us >= oldest_us}
-        self.nodes = {name: node for name, node in self.nodes.items() if not node.is_empty}
-        self.late_nodes &= self.nodes.keys()
+        self.ranges = {start: offsets for start, offsets in self.ranges.items() if start >= oldest_us}
+
+    def _pending_us(self) -> int:
+        """The earliest minute whose revisions are not made yet: what they need must not be forgotten before."""
+        late = (self.nodes[name].history.pending(FOREVER_US - 1) for name in self.late_nodes)
+        return min((fact.minute_us for facts in late for fact in facts), default=FOREVER_US)
 
     def carry(self) -> ClusterCarry:
         """A copy of what gpu-samples alone has made so far."""
@@ -219,8 +221,8 @@ class ClusterState:
             nodes=[n.carry() for n in self.nodes.values() if n.started],
         )
 
-    def now(self, samples_offset: int) -> ClusterNow:
-        """A copy of what is known as of now, whatever topic told it, for a restart at an offset of gpu-samples."""
+    def now(self) -> ClusterNow:
+        """A copy of what is known as of now, whatever topic told it."""
         events_floor = min(self.floors()[1], self.position[POD_EVENTS])
         return ClusterNow(
             cluster=self.name,
@@ -228,7 +230,6 @@ class ClusterState:
             clocks={t: (clock.now_us, list(clock.times_us), list(clock.offsets)) for t, clock in self.clocks.items()},
             ranges=[(start, *offsets) for start, offsets in self.ranges.items()],
             nodes=[node.history.carry(node.node, events_floor) for node in self.nodes.values()],
-            ended=self.ended.carry(samples_offset),
         )
 
     def restore(self, carry: ClusterCarry) -> None:
@@ -237,7 +238,7 @@ class ClusterState:
         self.gaps = gaps_of(carry)
         for node in carry.nodes:
             known = self.node(node.node)
-            known.restore(node, self.ended.closed_to_at(node.node, self.position[GPU_SAMPLES], node.cut_to_us))
+            known.restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
             self._due.note(known)
 
     def restore_now(self, now: ClusterNow) -> None:
@@ -248,7 +249,6 @@ class ClusterState:
             )
         self.clocks[GPU_SAMPLES] = self.clocks[GPU_SAMPLES].below(self.position[GPU_SAMPLES], None)
         self.ranges = {start: (first, last) for start, first, last in now.ranges}
-        self.ended.restore(now.ended)
         for history in now.nodes:
             self.node(history.node).history = history_of(history)
             self.late_nodes.add(history.node)

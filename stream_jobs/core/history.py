@@ -96,16 +96,6 @@ class NodeHistory:
         for uid in gone:
             del self.pods[uid]
 
-    def anew(self) -> "NodeHistory":
-        """What is left of it when the node is over: what the other topics told."""
-        kept: dict[str, list[LateFact]] = self.facts | {GPU_SAMPLES: []}
-        return NodeHistory(looked_to_us=self.looked_to_us, facts=kept, pods=self.pods, record=self.record)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it says nothing of a node but its records, which the topics repeat."""
-        return self.first_us is None and not self.quiet and not any(self.facts.values())
-
     def carry(self, node: str, events_floor: int) -> HistoryCarry:
         """A copy; of the pods those whose newest record a re-read would not meet."""
         facts = [

@@ -101,7 +101,7 @@ class PartitionMeter:
                 node, window = found
                 left -= 1
                 closed[node.node] = node
-                if node.close(window):
+                if cluster.note_closed(node, window):
                     ready.append(window)
             cluster.forget(closed.values())
         if not ready:
@@ -123,15 +123,12 @@ class PartitionMeter:
         if begin is None:
             return None
         carry = begin.carry()
-        if self.position[GPU_SAMPLES] >= self._known[GPU_SAMPLES]:
-            self._closed_to.clear()
-            self._gone.clear()
         # A node that a re-read has not met again yet stays closed as far as it was.
         closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
         carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
         carry.positions = {topic: max(at, self._known[topic]) for topic, at in self.position.items()}
-        carry.now = [cluster.now(carry.samples_offset) for cluster in self._clusters.values()]
+        carry.now = [cluster.now() for cluster in self._clusters.values()]
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
             GPU_SAMPLES: carry.samples_offset,

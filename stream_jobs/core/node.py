@@ -58,8 +58,6 @@ class NodeState:
     records: list[tuple[int, NodeRecord]] = field(default_factory=list)
     _pods_shown: tuple[tuple[int, int, int], list[PodRecord]] | None = None
     _directory: Directory | None = None
-    last_us: int = 0
-    """The newest time that its readings touch, and of the clocks at which something of it came in gpu-samples."""
     history: NodeHistory = field(default_factory=NodeHistory)
     early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
     """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
@@ -96,34 +94,6 @@ class NodeState:
             elif self.asserting is None or (key[0] == self.asserting[0] and key[1] > self.asserting[1]):
                 self.asserting = key
         return sequences.add(seq)
-
-    def note_heard(self, end_us: int, clock_us: int | None) -> None:
-        """Notes that something came of it in gpu-samples that touches time up to `end_us`."""
-        self.last_us = max(self.last_us, end_us, clock_us or 0)
-
-    @property
-    def silent_since_us(self) -> int:
-        """Since when its idleness counts."""
-        return self.cut_to_us if self.watermark_us is None else self.watermark_us
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing that is known of it could matter to a window."""
-        held = (self.senders, self.early, self.snapshots, self.mapping_gaps, self.pods, self.records)
-        return not self.started and not any(held) and self.history.is_empty
-
-    def anew(self, gone: bool, history: NodeHistory) -> "NodeState":
-        """The node as if nothing of it had come in gpu-samples yet."""
-        return NodeState(
-            self.cluster,
-            self.node,
-            gone=gone,
-            mapping_gaps=self.mapping_gaps,
-            snapshots=self.snapshots,
-            pods=self.pods,
-            records=self.records,
-            history=history,
-        )
 
     def list_devices(self, read_us: int, offset: int, devices: list[DeviceFacts]) -> list[DeviceFacts]:
         """Keeps a reading's device list in event time and returns it; equal neighbours share one list."""
@@ -192,16 +162,6 @@ class NodeState:
             known.pods = pods
         return known
 
-    def close(self, window: NodeWindow) -> bool:
-        """Closes its oldest open window, and notes what a revision could not find out; False if it has no rows."""
-        self.note_record(window)
-        absent = self.is_absent(window)
-        if absent or window.listed_us < window.start_us:
-            self.history.note_quiet(window.start_us, window.end_us, window.listing, absent)
-        del self.cuts[window.start_us]
-        self.closed_to_us = window.end_us
-        return not absent
-
     def note_record(self, window: NodeWindow) -> None:
         """Notes whether the node is gone by the end of a window, where a record of it tells.
 
@@ -259,7 +219,6 @@ class NodeState:
             cuts=list(self.cuts.items()),
             device_lists=self._distinct_lists(),
             gaps=[(g.offset, g.start_us, g.end_us) for g in self.sample_gaps],
-            last_us=self.last_us,
         )
 
     def restore(self, carry: NodeCarry, closed_to_us: int) -> None:
@@ -269,8 +228,6 @@ class NodeState:
         self.cut_to_us, self.closed_to_us, self.started = carry.cut_to_us, closed_to_us, True
         self.cuts = {w: cut for w, cut in carry.cuts if w >= closed_to_us}
         self.sample_gaps = [SeenGap(*gap) for gap in carry.gaps]
-        known_us = max(carry.cut_to_us, carry.watermark_us or 0)
-        self.last_us = known_us if carry.last_us is None else carry.last_us
         self.device_lists = []
         for read_us, offset, devices in carry.device_lists:
             known = [DeviceFacts(uuid, model) for uuid, model in devices]

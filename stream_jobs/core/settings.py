@@ -30,7 +30,7 @@ class MeterSettings:
     """How long after a window's end a late record may still revise it; less than the log's retention.
     A cluster without a clock record for this long (append time) is forgotten.
     A clock record that is older than this when it is appended is not believed. A node without a reading for this long
-    of event time has no more rows; once none of its rows may be revised either, it is forgotten (ended.py)."""
+    of event time has no more rows."""
     simulated_time: bool = False
     """Append times say nothing about event times: do not judge clock records by them."""
     clock_key: bytes = b""

@@ -11,16 +11,12 @@ from tests.property.workload import SECOND, START, Log, reading_payload
 
 REACH_S, CLOCK_S = 1800, 15
 OVER_DELETED_S, OVER_SILENT_S = REACH_S + 2 * 3600, 2 * REACH_S + 2 * 3600
-"""How long after its last reading a node is over: the reach, the longest window and an hour; the reach twice if nobody
-said that it was deleted."""
+"""Silences about as long as this, after which nothing of a node can be revised any more, are the ones to look at."""
 PIN_S = 5 * 3600
 
 
-def lives_log(seed: int, hours: int = 14, renamed: bool = False):
-    """Records of the three topics; `renamed` gives each life after an end a name of its own (`n0~1`).
-
-    A reading far ahead holds progress back for hours from the beginning.
-    """
+def lives_log(seed: int, hours: int = 14):
+    """Records of the three topics; in most logs a reading far ahead holds progress back for hours."""
     rng, log = random.Random(seed), Log()
     outage_s = rng.randrange(300, 1800)
     for at_s in range(0, hours * 3600, CLOCK_S):
@@ -36,11 +32,8 @@ def lives_log(seed: int, hours: int = 14, renamed: bool = False):
         while at_s < hours * 3600:
             end_s, deleted = _life(rng, log, name, lives, at_s)
             over_s = OVER_DELETED_S if deleted else OVER_SILENT_S
-            # Ends are judged at the first clock of a minute, so nothing is asked about the minutes beside one.
             silence_s = rng.choice([rng.randrange(600, over_s - 600), over_s + rng.randrange(600, 7200)])
             lives += 1
-            if silence_s > over_s and renamed:
-                name = f"n{n}~{lives}"
             at_s = end_s + silence_s
     return log.records()
 
