@@ -153,3 +153,13 @@ def assert_equal_rows(published: Rows, expected: Rows) -> None:
     assert published.keys() == expected.keys()
     wrong = [key for key in expected if published[key] != expected[key]]
     assert not wrong, f"{len(wrong)} rows differ from an undisturbed run, first: {wrong[0]}"
+
+
+def assert_publishes_all(worker: WorkerProcess, bootstrap_servers: str) -> Rows:
+    """Waits until a worker has published every expected row, ends it, and fails unless all are equal; the rows."""
+    expected = expected_rows(bootstrap_servers)
+    wait_until(lambda: published_rows(bootstrap_servers)[0].keys() >= expected.keys(), 60, worker.tail)
+    published, _ = published_rows(bootstrap_servers)
+    assert worker.terminate() == 0, worker.tail()
+    assert_equal_rows(published, expected)
+    return published

@@ -36,13 +36,7 @@ def test_a_worker_reads_odd_header_names_again_as_it_read_them_first(own_kafka: 
         _publish_odd(own_kafka.bootstrap, sent[each])
     fleet.publish(own_kafka.bootstrap, in_order[middle:])
     worker = harness.WorkerProcess(own_kafka.bootstrap, tmp_path / "worker.log", GPUMETER_WORKER_INSTANCE="slot")
-    expected = harness.expected_rows(own_kafka.bootstrap)
-    harness.wait_until(
-        lambda: harness.published_rows(own_kafka.bootstrap)[0].keys() >= expected.keys(), 60, worker.tail
-    )
-    published, _ = harness.published_rows(own_kafka.bootstrap)
-    assert worker.terminate() == 0, worker.tail()
-    harness.assert_equal_rows(published, expected)
+    expected = harness.assert_publishes_all(worker, own_kafka.bootstrap)
     assert any(key[-1] for key in expected), "there was nothing to revise"
     letters = [decode_dead_letter(m.value() or b"") for m in harness.read_all(own_kafka.bootstrap, [DEAD_LETTERS])]
     assert letters and {(letter.topic, letter.payload) for letter in letters} == {(POD_MAPPINGS, b"garbage")}

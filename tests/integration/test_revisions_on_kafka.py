@@ -66,13 +66,7 @@ def test_readings_half_an_hour_late_add_up_to_the_run_in_order(own_kafka: LocalK
     killed.kill()
     fleet.publish(own_kafka.bootstrap, late[middle:])
     worker = harness.WorkerProcess(own_kafka.bootstrap, tmp_path / "worker.log", **reach)
-    expected = harness.expected_rows(own_kafka.bootstrap)
-    harness.wait_until(
-        lambda: harness.published_rows(own_kafka.bootstrap)[0].keys() >= expected.keys(), 60, worker.tail
-    )
-    published, _ = harness.published_rows(own_kafka.bootstrap)
-    assert worker.terminate() == 0, worker.tail()
-    harness.assert_equal_rows(published, expected)
+    published = harness.assert_publishes_all(worker, own_kafka.bootstrap)
 
     rows = [dict(zip(harness.CONTENT, content, strict=True)) for contents in published.values() for content in contents]
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
