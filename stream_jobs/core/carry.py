@@ -13,6 +13,7 @@ import pyarrow as pa
 from schemas.pods import NodeRecord, PodRecord
 
 from .cuts import Gaps, SequenceSet
+from .lives import Life
 
 
 class SenderCarry(msgspec.Struct):
@@ -28,7 +29,7 @@ class NodeCarry(msgspec.Struct):
 
     node: str
     senders: list[SenderCarry]
-    boots: list[str]
+    lives: list[Life]
     asserting: tuple[str, int] | None
     watermark_us: int | None
     cut_to_us: int
@@ -39,16 +40,16 @@ class NodeCarry(msgspec.Struct):
     """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
     gaps: list[tuple[int, int, int]] = []
     """(offset, start, end) of the spool gaps that open windows may touch."""
+    last_us: int = 0
+    """The newest time of its records and of the clocks they came at."""
 
 
 class HistoryCarry(msgspec.Struct):
     """What is known of a node beyond its open windows, as of now (history.py); columns in the order of its fields."""
 
     node: str
-    first_us: int | None
     low_us: int
     looked_to_us: int
-    first_offset: int
     facts: list[list[int]]
     quiet: list[list[int]]
     pods: list[tuple[int, PodRecord]]

@@ -13,12 +13,11 @@ from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 
 from .calendar import LONGEST_US
-from .carry import ClusterCarry, ClusterNow, gaps_of
 from .cuts import ClockIndex, Gaps
 from .due import DueNodes
 from .fresh import Fresh
 from .held import Arrived
-from .history import TOPICS, history_of
+from .history import TOPICS
 from .identity import FOREVER_US
 from .late import LateFact, node_changes_from, pod_changes_from
 from .node import Buffered, NodeState
@@ -54,9 +53,10 @@ class ClusterState:
     fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
-    _due: DueNodes = field(default_factory=DueNodes)
+    due: DueNodes = field(default_factory=DueNodes)
     _floors: tuple[int, int] = (0, 0)
     _forgotten_us: int = 0
+    _oldest_us: int = 0
 
     def __post_init__(self) -> None:
         self.clocks = {topic: ClockIndex(self.settings.unit_us, first=self.first[topic]) for topic in TOPICS}
@@ -81,28 +81,31 @@ class ClusterState:
                 node.clip(now_us, self.settings, self.closed_to.get((self.name, node.node), 0))
                 if node.started:
                     self._judge_early(node, now_us)
+                node.note_heard(now_us)
         elif override or now_us - before > self.settings.clock_gap_us:
             self.gaps.add(now_us, now_us - before)
         for node in self.nodes.values():
-            since = node.watermark_us if node.watermark_us is not None else node.cut_to_us
+            since = node.silent_since_us
             if node.started and now_us - since >= self.settings.idle_us + self.gaps.since(since):
                 node.advance(now_us, offset, self.settings)
-                self._due.note(node)
+                self.due.note(node)
+            node.end_if_over(now_us, offset, self.settings.reach_us)
         return True
 
     def take_reading(self, headers: Headers, offset: int, arrived: Arrived) -> str:
         """Takes a reading; says what became of it: `taken`, `duplicate`, `late`, or `beyond` what can be revised."""
         node, key = self.node(headers.node), (headers.boot_id, headers.epoch_us)
         is_new, clock_us = node.is_new(key, headers.seq), self.clocks[GPU_SAMPLES].now_us
+        node.note_heard(clock_us)
         if not arrived.rows:
             return "taken" if is_new else "duplicate"
         start_us, end_us = arrived.start_us, arrived.end_us
+        node.note_heard(end_us)
         if not is_new:
             self._note_late(node, offset, start_us, end_us, FOREVER_US)
             return "duplicate"
         if not node.started:
-            node.start(start_us, clock_us, self.settings, self.closed_to.get((self.name, node.node), 0))
-            node.history.first_offset, node.history.first_us = offset, node.cut_to_us
+            node.start(start_us, offset, clock_us, self.settings, self.closed_to.get((self.name, node.node), 0))
         node.history.low_us = min(node.history.low_us, self.settings.calendar.start_of(start_us))
         became = self._place(node, offset, start_us, end_us)
         if clock_us is None or end_us > max(node.cut_to_us, node.closed_to_us):
@@ -112,14 +115,16 @@ class ClusterState:
         arrived.share_devices(node.list_devices(arrived.read_us, offset, arrived.devices))
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
-            self._due.note(node)
+            self.due.note(node)
         return became
 
     def take_gap(self, name: str, topic: str, gap: SeenGap) -> None:
         """Takes a gap of a collector's spool; one of readings before the node's first touches nothing."""
         node = self.node(name)
-        if topic == GPU_SAMPLES and node.started:
-            self._place(node, gap.offset, gap.start_us, gap.end_us + 1)
+        if topic == GPU_SAMPLES:
+            node.note_heard(max(gap.end_us, self.clocks[GPU_SAMPLES].now_us or 0))
+            if node.started:
+                self._place(node, gap.offset, gap.start_us, gap.end_us + 1)
         if topic == POD_MAPPINGS:
             self._judge(node, topic, gap.offset, gap.start_us, gap.end_us + 1)
         node.take_gap(topic, gap)
@@ -133,25 +138,32 @@ class ClusterState:
     def take_pod(self, name: str, offset: int, pod: PodRecord) -> None:
         """Takes a pod's record; what it changes in closed windows is late."""
         node, pod = self.node(name), shared_pod(pod)
-        self._judge(node, POD_EVENTS, offset, pod_changes_from(node.history.take_pod(offset, pod), pod))
+        before = node.history.take_pod(offset, pod, self.clocks[POD_EVENTS], self.settings.reach_us)
+        self._judge(node, POD_EVENTS, offset, pod_changes_from(before, pod))
         node.pods.append((offset, pod))
 
     def take_record(self, name: str, offset: int, record: NodeRecord) -> None:
         """Takes a node's record; what it changes in closed windows is late."""
         node = self.node(name)
-        self._judge(node, POD_EVENTS, offset, node_changes_from(node.history.take_record(offset, record), record))
+        before = node.history.take_record(offset, record, self.clocks[POD_EVENTS], self.settings.reach_us)
+        self._judge(node, POD_EVENTS, offset, node_changes_from(before, record))
         node.records.append((offset, record))
 
     def next_window(self) -> tuple[NodeState, NodeWindow] | None:
         """The oldest open window of all nodes if its three cuts are known and all below them was read, and its node."""
-        node = self._due.first()
+        node = self.due.first()
         if node is None:
             return None
         start_us = node.closed_to_us
         cuts = self.first_cuts(start_us)
-        if cuts is None or self.position[POD_MAPPINGS] < cuts[0] or self.position[POD_EVENTS] < cuts[1]:
+        if cuts is None or not self.has_read_to_due(start_us):
             return None
         return node, node.window(start_us, (node.cuts[start_us], *cuts), self.read_from(start_us), self.settings)
+
+    def has_read_to_due(self, window_start_us: int) -> bool:
+        """Whether pod-mappings and pod-events are read up to the cuts of a window's first result."""
+        cuts = self.first_cuts(window_start_us)
+        return cuts is not None and self.position[POD_MAPPINGS] >= cuts[0] and self.position[POD_EVENTS] >= cuts[1]
 
     def first_cuts(self, window_start_us: int) -> tuple[int, int] | None:
         """Cuts of a window's first result in pod-mappings and pod-events, None where a clock has not come so far."""
@@ -172,8 +184,7 @@ class ClusterState:
         absent = node.is_absent(window)
         if absent or window.listed_us < window.start_us:
             node.history.note_quiet(window.start_us, window.end_us, window.listing, absent)
-        del node.cuts[window.start_us]
-        node.closed_to_us = window.end_us
+        node.note_closed(window)
         return not absent
 
     def floors(self) -> tuple[int, int]:
@@ -181,7 +192,7 @@ class ClusterState:
         if (clock_us := self.clocks[GPU_SAMPLES].now_us) is None:
             return self.first[POD_MAPPINGS], self.first[POD_EVENTS]
         horizon_us = self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us)
-        return self.read_from(min([horizon_us, *(n.closed_to_us for n in self.nodes.values() if n.started)]))
+        return self.read_from(min([horizon_us, *self._open_from_us()]))
 
     def read_from(self, window_start_us: int) -> tuple[int, int]:
         """Where a window begins to read pod-mappings and pod-events."""
@@ -199,59 +210,42 @@ class ClusterState:
         for node in self.nodes.values():
             node.forget(*self._floors)
             node.history.forget(clock_us, self._floors[1], s)
-        keep_us = min([clock_us, *(n.closed_to_us for n in self.nodes.values() if n.started)])
+        keep_us = min([clock_us, *self._open_from_us()])
         oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - LONGEST_US
         for clock in self.clocks.values():
             clock.forget_before(oldest_us - s.reach_back_us)
         self.ranges = {start: offsets for start, offsets in self.ranges.items() if start >= oldest_us}
+        for node in self.nodes.values():
+            node.forget_lives(oldest_us)
+        self.gaps.forget_before(min([oldest_us, *(n.silent_since_us for n in self.nodes.values() if n.started)]))
+        self._oldest_us = oldest_us
+
+    def drop_empty(self, samples_offset: int) -> None:
+        """Drops nodes of which nothing is left; `samples_offset` is the lowest that a restart may begin at.
+
+        What is read again has yet to show which nodes it tells of.
+        """
+        if any(self.position[topic] < self.known[topic] for topic in TOPICS):
+            return
+        position, clock = self.position[POD_EVENTS], self.clocks[POD_EVENTS]
+        for name, node in list(self.nodes.items()):
+            is_empty = node.is_empty(self._oldest_us, samples_offset)
+            if is_empty and node.history.is_empty(position, clock, self.settings.reach_us):
+                del self.nodes[name]
+                self.due.drop(name)
+                self.fresh.drop(name)
+                self.late_nodes.discard(name)
+                self.closed_to.pop((self.name, name), None)
+                self.gone.discard((self.name, name))
+
+    def _open_from_us(self) -> list[int]:
+        """Where the oldest open window of each node that has some starts."""
+        return [node.closed_to_us for node in self.nodes.values() if node.started or node.cuts]
 
     def _pending_us(self) -> int:
         """The earliest minute whose revisions are not made yet: what they need must not be forgotten before."""
         late = (self.nodes[name].history.pending(FOREVER_US - 1) for name in self.late_nodes)
         return min((fact.minute_us for facts in late for fact in facts), default=FOREVER_US)
-
-    def carry(self) -> ClusterCarry:
-        """A copy of what gpu-samples alone has made so far."""
-        return ClusterCarry(
-            cluster=self.name,
-            heard_us=self.heard_us,
-            clock_us=self.clocks[GPU_SAMPLES].now_us,
-            gap_ends_us=list(self.gaps.ends_us),
-            gap_totals_us=list(self.gaps.totals_us),
-            nodes=[n.carry() for n in self.nodes.values() if n.started],
-        )
-
-    def now(self) -> ClusterNow:
-        """A copy of what is known as of now, whatever topic told it."""
-        events_floor = min(self.floors()[1], self.position[POD_EVENTS])
-        return ClusterNow(
-            cluster=self.name,
-            heard_us=self.heard_us,
-            clocks={t: (clock.now_us, list(clock.times_us), list(clock.offsets)) for t, clock in self.clocks.items()},
-            ranges=[(start, *offsets) for start, offsets in self.ranges.items()],
-            nodes=[node.history.carry(node.node, events_floor) for node in self.nodes.values()],
-        )
-
-    def restore(self, carry: ClusterCarry) -> None:
-        """Takes up a carry, after `restore_now`."""
-        self.clocks[GPU_SAMPLES].now_us = carry.clock_us
-        self.gaps = gaps_of(carry)
-        for node in carry.nodes:
-            known = self.node(node.node)
-            known.restore(node, self.closed_to.get((self.name, node.node), node.cut_to_us))
-            self._due.note(known)
-
-    def restore_now(self, now: ClusterNow) -> None:
-        """Takes up what was known when the carry was saved; the clock of gpu-samples goes back to where it begins."""
-        for topic, (now_us, times_us, offsets) in now.clocks.items():
-            self.clocks[topic] = ClockIndex(
-                self.settings.unit_us, list(times_us), list(offsets), now_us, self.first[topic]
-            )
-        self.clocks[GPU_SAMPLES] = self.clocks[GPU_SAMPLES].below(self.position[GPU_SAMPLES], None)
-        self.ranges = {start: (first, last) for start, first, last in now.ranges}
-        for history in now.nodes:
-            self.node(history.node).history = history_of(history)
-            self.late_nodes.add(history.node)
 
     def _place(self, node: NodeState, offset: int, start_us: int, end_us: int) -> str:
         """Notes which windows a record of gpu-samples touches, and which of them were cut before it came."""
@@ -283,7 +277,6 @@ class ClusterState:
 
     def _judge_early(self, node: NodeState, now_us: int) -> None:
         """Judges by the first clock what came before it."""
-        node.history.first_us = node.cut_to_us
         early, node.early = node.early, []
         for offset, start_us, end_us, clock_us in early:
             self._note_late(node, offset, start_us, end_us, now_us if clock_us is None else clock_us)

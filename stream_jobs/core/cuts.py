@@ -50,6 +50,11 @@ class ClockIndex:
             return self.first
         return self.offsets[i] if i < len(self.times_us) else self.offsets[-1]
 
+    def between_us(self, offset: int, later: int) -> int:
+        """How much clock lies between two offsets, as far as the index tells; what it forgot counts as its oldest."""
+        at = [max(0, bisect_right(self.offsets, o) - 1) for o in (offset, later)]
+        return self.times_us[at[1]] - self.times_us[at[0]] if self.times_us else 0
+
     def forget_before(self, time_us: int) -> None:
         """Drops entries older than needed; keeps one below, so that `read_from` still knows there were some."""
         i = bisect_left(self.times_us, time_us // MINUTE_US * MINUTE_US) - 1

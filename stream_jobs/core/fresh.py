@@ -21,6 +21,11 @@ class Fresh:
         known = self.touched.get(node)
         self.touched[node] = (start_us, end_us) if known is None else (min(known[0], start_us), max(known[1], end_us))
 
+    def drop(self, node: str) -> None:
+        """Forgets a node."""
+        self.touched.pop(node, None)
+        self._taken_s.pop(node, None)
+
     def take(self, most: int, now_s: float, every_s: float) -> list[tuple[str, Touched]]:
         """Up to `most` nodes that waited longest, none that was taken less than `every_s` before; they are taken."""
         due: list[tuple[str, Touched]] = []

@@ -11,6 +11,7 @@ from schemas.pods import NodeRecord, PodRecord
 
 from .calendar import LONGEST_US
 from .carry import HistoryCarry
+from .cuts import ClockIndex
 from .identity import FOREVER_US
 from .late import LateFact
 from .settings import MeterSettings
@@ -33,16 +34,12 @@ class Quiet:
 
 @dataclass(slots=True)
 class NodeHistory:
-    """A node's late facts, first window, quiet windows, and the newest records of its pods and itself."""
+    """A node's late facts, quiet windows, and the newest records of its pods and itself."""
 
-    first_us: int | None = None
-    """Start of its first window; earlier ones have revisions only."""
     low_us: int = FOREVER_US
     """Start of the earliest window that some reading touches."""
     looked_to_us: int = 0
     """Revisions up to this minute are made."""
-    first_offset: int = -1
-    """Of its first reading; gaps before that touch nothing."""
     facts: dict[str, list[LateFact]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
     quiet: list[Quiet] = field(default_factory=list)
     pods: dict[str, tuple[int, PodRecord]] = field(default_factory=dict)
@@ -68,19 +65,30 @@ class NodeHistory:
         """What was noted of a window."""
         return next((q for q in self.quiet if q.start_us <= window_start_us < q.end_us), None)
 
-    def take_pod(self, offset: int, pod: PodRecord) -> PodRecord | None:
-        """Takes a pod's record; returns the one that was newest before."""
+    def take_pod(self, offset: int, pod: PodRecord, clock: ClockIndex, reach_us: int) -> PodRecord | None:
+        """Takes a pod's record; returns the one that was newest before, if it came within the reach."""
         before = self.pods.get(pod.uid)
+        if before is not None and clock.between_us(before[0], offset) > reach_us:
+            before = None
         if before is None or (before[1].seen_us, before[0]) <= (pod.seen_us, offset):
             self.pods[pod.uid] = (offset, pod)
         return before[1] if before else None
 
-    def take_record(self, offset: int, record: NodeRecord) -> NodeRecord | None:
-        """Takes the node's record; returns the one that was newest before."""
+    def take_record(self, offset: int, record: NodeRecord, clock: ClockIndex, reach_us: int) -> NodeRecord | None:
+        """Takes the node's record; returns the one that was newest before, if it came within the reach."""
         before = self.record
+        if before is not None and clock.between_us(before[0], offset) > reach_us:
+            before = None
         if before is None or (before[1].seen_us, before[0]) <= (record.seen_us, offset):
             self.record = (offset, record)
         return before[1] if before else None
+
+    def is_empty(self, position: int, clock: ClockIndex, reach_us: int) -> bool:
+        """Whether nothing of it matters to what comes from a position of pod-events on."""
+        told = [offset for offset, _ in self.pods.values()] + ([self.record[0]] if self.record else [])
+        newest = max(told, default=None)
+        is_old = newest is None or clock.between_us(newest, position) > reach_us
+        return is_old and not self.quiet and not any(self.facts.values())
 
     def forget(self, now_us: int, events_floor: int, settings: MeterSettings) -> None:
         """Drops what is beyond the reach, and deleted pods that no window can see."""
@@ -105,23 +113,21 @@ class NodeHistory:
         ]
         return HistoryCarry(
             node=node,
-            first_us=self.first_us,
             low_us=self.low_us,
             looked_to_us=self.looked_to_us,
-            first_offset=self.first_offset,
             facts=facts,
             quiet=[[q.start_us, q.end_us, q.listing, int(q.absent)] for q in self.quiet],
-            pods=[(o, pod) for o, pod in self.pods.values() if o < events_floor],
+            pods=[known for known in self.pods.values() if known[0] < events_floor],
             record=self.record if self.record and self.record[0] < events_floor else None,
         )
 
 
 def history_of(carry: HistoryCarry) -> NodeHistory:
     """The history of a carry."""
-    history = NodeHistory(carry.first_us, carry.low_us, carry.looked_to_us, carry.first_offset)
+    history = NodeHistory(carry.low_us, carry.looked_to_us)
     for topic, *numbers in carry.facts:
         history.add(TOPICS[topic], LateFact(*numbers))
     history.quiet = [Quiet(start, end, listing, bool(absent)) for start, end, listing, absent in carry.quiet]
-    history.pods = {pod.uid: (offset, pod) for offset, pod in carry.pods}
+    history.pods = {known[1].uid: known for known in carry.pods}
     history.record = carry.record
     return history

@@ -30,6 +30,7 @@ from .identity import Directory
 from .live import fresh_windows, provisional_rows
 from .node import NodeState
 from .repairs import Repairs
+from .saved import carry_of, now_of, restore, restore_now
 from .settings import MeterSettings, Source
 from .window import NodeWindow
 
@@ -124,11 +125,11 @@ class PartitionMeter:
             return None
         carry = begin.carry()
         # A node that a re-read has not met again yet stays closed as far as it was.
-        closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.started}
+        closed = self._closed_to | {(n.cluster, n.node): n.closed_to_us for n in self._nodes() if n.lives}
         carry.closed_to_us = sorted((cluster, node, to_us) for (cluster, node), to_us in closed.items())
         carry.gone = sorted((n.cluster, n.node) for n in self._nodes() if n.gone)
         carry.positions = {topic: max(at, self._known[topic]) for topic, at in self.position.items()}
-        carry.now = [cluster.now() for cluster in self._clusters.values()]
+        carry.now = [now_of(cluster) for cluster in self._clusters.values()]
         floors = [cluster.floors() for cluster in self._clusters.values()]
         offsets = {
             GPU_SAMPLES: carry.samples_offset,
@@ -217,8 +218,10 @@ class PartitionMeter:
         self._forget_lost_clusters(record.append_us)
         if moved and clock.now_us - self._checkpoint_us >= self.settings.checkpoint_us:
             self._checkpoint_us = clock.now_us
-            clusters = [c.carry() for c in self._clusters.values()]
+            clusters = [carry_of(c) for c in self._clusters.values()]
             self._checkpoints.add(self.position[GPU_SAMPLES], clusters, self._needed)
+            for known in self._clusters.values():
+                known.drop_empty(self._checkpoints.kept[0].samples_offset)
 
     def _cluster(self, name: str, heard_us: int, at: Mapping[str, int]) -> ClusterState:
         if name not in self._clusters:
@@ -246,9 +249,9 @@ class PartitionMeter:
         self._closed_to = {(cluster, node): closed for cluster, node, closed in carry.closed_to_us}
         self._gone = set(carry.gone)
         for now in carry.now:
-            self._cluster(now.cluster, now.heard_us, {}).restore_now(now)
+            restore_now(self._cluster(now.cluster, now.heard_us, {}), now)
         for saved in carry.clusters:
-            self._cluster(saved.cluster, saved.heard_us, {}).restore(saved)
+            restore(self._cluster(saved.cluster, saved.heard_us, {}), saved)
         self._checkpoints.add(carry.samples_offset, carry.clusters, self._needed)
 
 

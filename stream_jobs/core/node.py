@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from msgspec.structs import replace
+
 from schemas.names import GPU_SAMPLES
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
@@ -18,7 +20,8 @@ from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .held import HeldReading
 from .history import NodeHistory
-from .identity import Directory
+from .identity import FOREVER_US, Directory
+from .lives import Life, life_at, opens_after
 from .settings import MeterSettings
 from .sharing import shared_snapshot
 from .window import DeviceFacts, NodeWindow, SeenGap, SeenSnapshot, SenderKey
@@ -40,12 +43,15 @@ class NodeState:
     cluster: str
     node: str
     senders: dict[SenderKey, SequenceSet] = field(default_factory=dict)
-    boots: list[str] = field(default_factory=list)
+    lives: list[Life] = field(default_factory=list)
+    last_us: int = 0
+    """The newest time of its records in gpu-samples and of the clocks they came at."""
     asserting: SenderKey | None = None
     watermark_us: int | None = None
     cut_to_us: int = 0
     closed_to_us: int = 0
     started: bool = False
+    """Whether its life is on and has windows."""
     gone: bool = False
     """The newest node record that a closed window saw told of a deletion before that window."""
     cuts: dict[int, int] = field(default_factory=dict)
@@ -62,18 +68,40 @@ class NodeState:
     early: list[tuple[int, int, int, int | None]] = field(default_factory=list)
     """(offset, start, end, clock) of what came before the first clock: whether that is late, it will tell."""
 
-    def start(self, first_us: int, clock_us: int | None, settings: MeterSettings, closed_to_us: int) -> None:
-        """Opens the node's windows at the one of its first reading, within the horizon around the clock."""
+    def start(
+        self, first_us: int, offset: int, clock_us: int | None, settings: MeterSettings, closed_to_us: int
+    ) -> None:
+        """Opens a life's windows at the one of its first reading, within the horizon around the clock."""
         first = settings.calendar.start_of(first_us)
         self.started = True
-        self.cut_to_us = self.closed_to_us = self._clipped(first, clock_us, settings)
-        self.closed_to_us = max(self.closed_to_us, closed_to_us)
+        self.cut_to_us = max(self.cut_to_us, self._clipped(first, clock_us, settings))
+        if not self.cuts:
+            self.closed_to_us = max(self.closed_to_us, closed_to_us, self.cut_to_us)
+        self.lives[-1].first_us, self.lives[-1].first_offset = self.cut_to_us, offset
+
+    @property
+    def silent_since_us(self) -> int:
+        """Since when it is silent if it stays so: its watermark, or what is cut while it asserted none."""
+        return self.watermark_us if self.watermark_us is not None else self.cut_to_us
+
+    def note_heard(self, time_us: int | None) -> None:
+        """Notes a time of one of its records in gpu-samples, or of the clock it came at."""
+        if time_us is not None and time_us > self.last_us:
+            self.last_us = time_us
+
+    def end_if_over(self, now_us: int, offset: int, reach_us: int) -> None:
+        """Ends its life at a clock record if no window that is cut from now on can have rows."""
+        edge_us = self.cut_to_us if self.started else now_us
+        if self.senders and edge_us - self.last_us > reach_us:
+            self.lives[-1].over_offset = offset
+            self.senders, self.asserting, self.watermark_us, self.started = {}, None, None, False
 
     def clip(self, clock_us: int, settings: MeterSettings, closed_to_us: int) -> None:
         """Judges a node that started before the first clock by that clock; what is closed stays so."""
         if self.started and not self.cuts:
             self.cut_to_us = self.closed_to_us = self._clipped(self.cut_to_us, clock_us, settings)
             self.closed_to_us = max(self.closed_to_us, closed_to_us)
+            self.lives[-1].first_us = self.cut_to_us
 
     @staticmethod
     def _clipped(first_us: int, clock_us: int | None, settings: MeterSettings) -> int:
@@ -88,8 +116,10 @@ class NodeState:
         sequences = self.senders.get(key)
         if sequences is None:
             sequences = self.senders[key] = SequenceSet()
-            if key[0] not in self.boots:
-                self.boots.append(key[0])
+            if not self.lives or self.lives[-1].over_offset is not None:
+                self.lives.append(Life())
+            if key[0] not in self.lives[-1].boots:
+                self.lives[-1].boots.append(key[0])
                 self.asserting = key
             elif self.asserting is None or (key[0] == self.asserting[0] and key[1] > self.asserting[1]):
                 self.asserting = key
@@ -139,7 +169,7 @@ class NodeState:
             snapshots=self.snapshots[first:last],
             pods=self._newest_pods(floors[1], cuts[2]),
             records=[(offset, record) for offset, record in self.records if floors[1] <= offset < cuts[2]],
-            boots=self.boots,
+            boots=life_at(self.lives, start_us).boots,
             gaps=gaps,
         )
         return assemble(self.cluster, self.node, start_us, 0, cuts, facts, settings)
@@ -163,13 +193,20 @@ class NodeState:
         return known
 
     def note_record(self, window: NodeWindow) -> None:
-        """Notes whether the node is gone by the end of a window, where a record of it tells.
+        """Notes whether the node is gone by the end of a window, where a record of it tells in this life.
 
         A deletion is published once and the watcher forgets it, so it is remembered beyond what a window reads back.
         """
+        self.gone = self.gone and window.start_us != life_at(self.lives, window.start_us).first_us
         if window.node_record is not None:
             deleted_us = window.node_record.deleted_us
             self.gone = deleted_us is not None and deleted_us < window.end_us
+
+    def note_closed(self, window: NodeWindow) -> None:
+        """Notes that its oldest open window is closed."""
+        del self.cuts[window.start_us]
+        end_us = window.end_us
+        self.closed_to_us = end_us if end_us in self.cuts else opens_after(self.lives, end_us)
 
     def is_absent(self, window: NodeWindow) -> bool:
         """Whether a window has no rows since the node is gone; if some reading spans time of it, it has."""
@@ -200,6 +237,8 @@ class NodeState:
             if listed.read_us < self.closed_to_us and (below is None or listed.offset < below)
         ]
         del self.device_lists[: old[-1] if old else 0]
+        if not self.started and not self.cuts:
+            self.device_lists = []
         if self.snapshots and self.snapshots[0].offset < mappings_floor:
             del self.snapshots[: bisect_left(self.snapshots, mappings_floor, key=lambda s: s.offset)]
         if self.pods and self.pods[0][0] < events_floor:
@@ -207,12 +246,26 @@ class NodeState:
         if self.records and self.records[0][0] < events_floor:
             self.records = [(o, record) for o, record in self.records if o >= events_floor]
 
+    def forget_lives(self, oldest_us: int) -> None:
+        """Drops lives that ended before all that windows from a time on may need."""
+        while len(self.lives) > 1 and (self.lives[1].first_us or FOREVER_US) < oldest_us:
+            del self.lives[0]
+
+    def is_empty(self, oldest_us: int, samples_offset: int) -> bool:
+        """Whether nothing of it matters to windows from a time on, nor to a re-read that begins at an offset."""
+        open_parts = (self.senders, self.cuts, self.buffered, self.early, self.sample_gaps)
+        told = (self.mapping_gaps, self.snapshots, self.pods, self.records)
+        if any(open_parts) or any(told) or self.cut_to_us >= oldest_us:
+            return False
+        return not self.lives or (self.lives[-1].over_offset or 0) < samples_offset
+
     def carry(self) -> NodeCarry:
         """A copy of what the node's samples alone have made so far."""
         return NodeCarry(
             node=self.node,
             senders=[SenderCarry(b, e, [list(i) for i in s.intervals]) for (b, e), s in self.senders.items()],
-            boots=list(self.boots),
+            lives=[replace(life, boots=list(life.boots)) for life in self.lives],
+            last_us=self.last_us,
             asserting=self.asserting,
             watermark_us=self.watermark_us,
             cut_to_us=self.cut_to_us,
@@ -224,8 +277,10 @@ class NodeState:
     def restore(self, carry: NodeCarry, closed_to_us: int) -> None:
         """Takes up a carry; windows before `closed_to_us` are not closed again."""
         self.senders = {(s.boot_id, s.epoch_us): sequences_of(s) for s in carry.senders}
-        self.boots, self.asserting, self.watermark_us = list(carry.boots), carry.asserting, carry.watermark_us
-        self.cut_to_us, self.closed_to_us, self.started = carry.cut_to_us, closed_to_us, True
+        self.lives, self.last_us = [replace(life, boots=list(life.boots)) for life in carry.lives], carry.last_us
+        self.asserting, self.watermark_us = carry.asserting, carry.watermark_us
+        self.cut_to_us, self.closed_to_us = carry.cut_to_us, closed_to_us
+        self.started = bool(self.senders) and self.lives[-1].first_us is not None
         self.cuts = {w: cut for w, cut in carry.cuts if w >= closed_to_us}
         self.sample_gaps = [SeenGap(*gap) for gap in carry.gaps]
         self.device_lists = []

@@ -23,6 +23,7 @@ from .held import devices_of
 from .history import TOPICS, NodeHistory
 from .identity import FOREVER_US
 from .late import LateFact
+from .lives import life_at
 from .node import NodeState
 from .settings import MeterSettings
 from .window import NodeWindow
@@ -80,10 +81,10 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
 
 
 def _is_closed(pending: list[LateFact], node: NodeState, cluster: ClusterState) -> bool:
-    """Whether every window that the facts touch has its first result, or never gets one."""
+    """Whether every window that the facts touch has its first result, or never gets one and is due all the same."""
     low_us, s = node.history.low_us, cluster.settings
     last = max((windows[-1] for fact in pending if (windows := fact.windows(low_us, s))), default=None)
-    return last is None or node.closed_to_us > last
+    return last is None or (node.closed_to_us > last and cluster.has_read_to_due(last))
 
 
 def _looks(node: NodeState, pending: list[LateFact], cluster: ClusterState) -> list[Look]:
@@ -165,14 +166,15 @@ class _Seen:
         self, contents: dict[str, list[Content]], node: NodeState, start_us: int, cluster: ClusterState
     ) -> None:
         self._contents, self._node, self._start_us, self._cluster = contents, node, start_us, cluster
+        self._life = life_at(node.lives, start_us)
         self._late = {
             topic: {f.offset: f for f in facts if start_us < f.before_us} for topic, facts in node.history.facts.items()
         }
 
     def window(self, minute_us: int) -> NodeWindow | None:
         """The window as of a minute; None where it has no rows, or its first result was never made."""
-        history: NodeHistory = self._node.history
-        if minute_us == FIRST and (history.first_us is None or self._start_us < history.first_us):
+        first_us = self._life.first_us
+        if minute_us == FIRST and (first_us is None or self._start_us < first_us):
             return None
         cuts = self._cluster.first_cuts(self._start_us)
         if cuts is None:
@@ -202,14 +204,15 @@ class _Seen:
                 lists.append(DeviceList(read_us, reading.offset, devices_of(reading)))
         listed = max((d for d in lists if d.read_us < end_us), key=lambda d: (d.read_us, d.offset), default=None)
         gaps = [c.gap for c in mappings if c.gap]
-        gaps += [c.gap for c in samples if c.gap and c.offset > self._node.history.first_offset]
+        is_late = self._late[GPU_SAMPLES]
+        gaps += [c.gap for c in samples if c.gap and (c.offset in is_late or self._life.has(c.offset))]
         return Facts(
             readings=readings,
             listed=listed,
             snapshots=[c.snapshot for c in mappings if c.snapshot],
             pods=newest_pods((c.offset, c.pod) for c in events if c.pod),
             records=[(c.offset, c.record) for c in events if c.record],
-            boots=self._node.boots,
+            boots=self._life.boots,
             gaps=gaps,
         )
 

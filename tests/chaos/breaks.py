@@ -16,6 +16,7 @@ from schemas.names import GPU_SAMPLES, METER_PROGRESS
 from stream_jobs import log_reader, opening
 from stream_jobs.core import cluster, cuts, history, late, meter, node
 from stream_jobs.core.carry import HistoryCarry, NodeCarry, Progress, decode_carry, encode_carry
+from stream_jobs.core.saved import carry_of
 from stream_jobs.core.settings import MINUTE_US
 from stream_jobs.progress import Pointer
 from tests.chaos.read_back import newest_progress
@@ -102,7 +103,7 @@ def _carry_of_now() -> None:
         if found is None:
             return None
         carry = decode_carry(found.carry)
-        carry.clusters = [cluster.carry() for cluster in self._clusters.values()]
+        carry.clusters = [carry_of(cluster) for cluster in self._clusters.values()]
         return Progress(found.offsets, encode_carry(carry))
 
     meter.PartitionMeter.progress = progress

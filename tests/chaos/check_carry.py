@@ -51,7 +51,7 @@ def _differing(walk: NodeWalk, carry: NodeCarry, closed_to_us: int) -> list[str]
     held = {
         "sequence numbers": seen == walk.seen,
         "watermark": carry.watermark_us == walk.mark,
-        "boots": carry.boots == walk.boots,
+        "boots": [life.boots for life in carry.lives] == [walk.boots],
         "cut to": carry.cut_to_us == walk.cut_to,
         "cuts": needed.items() <= dict(carry.cuts).items(),
     }

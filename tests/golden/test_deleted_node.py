@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.headers import Headers, encode_headers
-from schemas.names import GPU_SAMPLES, POD_EVENTS
+from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, encode_record
 from stream_jobs.core.cluster import TOPICS
 from stream_jobs.core.contents import LogRecord
@@ -13,6 +13,8 @@ from tests.golden.test_late_pieces import SECOND, START, clock, reading
 
 SETTINGS = MeterSettings(simulated_time=True)
 HOURS = 3
+BACK_S = 2 * 3600 + 120
+"""Windows from here on do not see what was told before the third minute."""
 
 
 @pytest.mark.parametrize("restart_s", [None, 600, 2 * 3600 + 600])
@@ -58,3 +60,22 @@ def test_node_that_was_never_deleted_ends_at_the_reach() -> None:
         table = meter.close_ready()
         windows |= {(row["window_start_us"] - START) // SECOND for row in table.to_pylist()} if table else set()
     assert windows == set(range(0, 120 + 1800 + 60, 60))
+
+
+def test_node_that_comes_back_long_after_its_deletion_is_there_again() -> None:
+    """Its deletion was of a life that is over: while the watcher is away its silent minutes are unobserved."""
+    meter = PartitionMeter(MeterSettings(simulated_time=True, reach_us=1800 * SECOND), Source(0))
+    gone = encode_record(NodeRecord(name="n", deleted_us=START + 130 * SECOND, seen_us=START + 130 * SECOND))
+    meter.feed(POD_EVENTS, [LogRecord(0, 0, encode_headers(Headers(record="node", cluster="c", node="n")), gone)])
+    offset, silent = 0, set[int]()
+    for number, at_s in enumerate(range(0, 3 * 3600, 5)):
+        for topic, first in ((GPU_SAMPLES, offset), (POD_MAPPINGS, number), (POD_EVENTS, number + 1)):
+            meter.feed(topic, [clock(topic, first, at_s)])
+        offset += 1
+        if 5 <= at_s <= 120 or BACK_S < at_s <= BACK_S + 120:
+            meter.feed(GPU_SAMPLES, [reading(offset, number, at_s - 5, at_s, at_s)])
+            offset += 1
+        rows = table.to_pylist() if (table := meter.close_ready()) else []
+        silent |= {(r["window_start_us"] - START) // SECOND for r in rows if r["observed_us"] == 0}
+    assert silent and min(silent) == BACK_S + 120
+    assert silent == set(range(min(silent), min(silent) + 1800 + 60, 60))

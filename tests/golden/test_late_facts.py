@@ -3,7 +3,8 @@
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.core.meter import PartitionMeter
 from stream_jobs.core.settings import MeterSettings, Source
-from tests.golden.story import CONTAINER, SECOND, UID, Story
+from tests.golden.story import CONTAINER, SECOND, START, UID, Story
+from tests.property.drive import drain
 
 MAIN = f"{UID}/main"
 NAMELESS = f"{UID}/id:{CONTAINER[:12]}"
@@ -163,3 +164,21 @@ def test_number_that_came_before_is_a_duplicate_to_a_repair_too() -> None:
     assert "late_reading" in rows[60, MAIN]["flags"]
     assert rows[60, MAIN]["d_charged_us"] == 5 * SECOND
     assert rows[60, MAIN]["observed_us"] == 55 * SECOND
+
+
+def test_reading_from_before_the_first_waits_until_its_window_is_due() -> None:
+    """A late reading's minute may come before its window is due: the revision is made then, however the log is read."""
+    story = Story()
+    story.clocks(1800)
+    story.snapshot(0)
+    for at in range(100, 300, 5):
+        story.reading(at, at + 5)
+    story.reading(50, 55, 110)
+    log, meter, found = story.log(), PartitionMeter(MeterSettings(), Source(0)), []
+    for to_s in range(0, 1801, 5):
+        for topic in (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS):
+            meter.feed(topic, [record for record in log[topic] if record.append_us < START + to_s * SECOND])
+        found += [row for table in drain(meter, log) for row in table.to_pylist()]
+    revised = {row["window_start_us"]: row["revision"] for row in found if row["revision"]}
+    assert revised == {START: START + 120 * SECOND}
+    assert revised == {row["window_start_us"]: row["revision"] for row in story.rows() if row["revision"]}

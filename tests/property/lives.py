@@ -10,13 +10,17 @@ from schemas.snapshots import Snapshot, encode_snapshot
 from tests.property.workload import SECOND, START, Log, reading_payload
 
 REACH_S, CLOCK_S = 1800, 15
-OVER_DELETED_S, OVER_SILENT_S = REACH_S + 2 * 3600, 2 * REACH_S + 2 * 3600
-"""Silences about as long as this, after which nothing of a node can be revised any more, are the ones to look at."""
 PIN_S = 5 * 3600
+_EDGE_S = (REACH_S, REACH_S + 400)
+"""Silences within these may or may not end a life: that depends on its windows and the clocks."""
 
 
-def lives_log(seed: int, hours: int = 14):
-    """Records of the three topics; in most logs a reading far ahead holds progress back for hours."""
+def lives_log(seed: int, hours: int = 14, clear: bool = False, renamed: bool = False):
+    """Records of the three topics; in most logs a reading far ahead holds progress back for hours.
+
+    `clear`: every silence is well below or well above what ends a life, by readings' times too; `renamed`: then lives
+    after an end have names of their own (`n0~1`).
+    """
     rng, log = random.Random(seed), Log()
     outage_s = rng.randrange(300, 1800)
     for at_s in range(0, hours * 3600, CLOCK_S):
@@ -28,34 +32,42 @@ def lives_log(seed: int, hours: int = 14):
     if rng.random() < 0.7:
         _reading(rng, log, "far", 0, 1, PIN_S, 20)
     for n in range(3):
-        at_s, name, lives = rng.randrange(10, 1800), f"n{n}", 0
-        while at_s < hours * 3600:
-            end_s, deleted = _life(rng, log, name, lives, at_s)
-            over_s = OVER_DELETED_S if deleted else OVER_SILENT_S
-            silence_s = rng.choice([rng.randrange(600, over_s - 600), over_s + rng.randrange(600, 7200)])
-            lives += 1
-            at_s = end_s + silence_s
+        at_s, name, end_s = rng.randrange(10, 1800), f"n{n}", 0
+        for life in range(100):
+            arrivals = _arrivals(rng, at_s)
+            silence_s = min(at for _, at in arrivals) - end_s
+            if clear and silence_s > _EDGE_S[0] and arrivals[0][0] - end_s < _EDGE_S[1]:
+                arrivals = [(start_s + _EDGE_S[1], arrives_s + _EDGE_S[1]) for start_s, arrives_s in arrivals]
+            if renamed and life and silence_s > _EDGE_S[0]:
+                name = f"n{n}~{life}"
+            end_s = _life(rng, log, name, life, arrivals)
+            at_s = end_s + rng.choice([rng.randrange(600, REACH_S), REACH_S + rng.randrange(300, 9000)])
+            if at_s >= hours * 3600:
+                break
     return log.records()
 
 
-def _life(rng, log, name, life, at_s):
-    """When the last of its readings was there, and whether it was deleted after it."""
+def _arrivals(rng, at_s):
+    """When the readings of a life begin and when they come."""
     all_late_s = rng.choice([0, 0, rng.randrange(500, 900)])
-    gpus, boot, newest_s = [f"GPU-{name[1]}{g}" for g in range(2)], f"boot-{life}", at_s
-    _record(log, name, at_s, None)
-    for number, start_s in enumerate(range(at_s, at_s + rng.choice([90, 240]), 30)):
+    starts = range(at_s, at_s + rng.choice([90, 240]), 30)
+    return [(start_s, start_s + 31 + all_late_s + rng.choice([0, 0, 0, rng.randrange(600)])) for start_s in starts]
+
+
+def _life(rng, log, name, life, arrivals):
+    """Writes its records, and of some that they are deleted after the last; when that came."""
+    gpus, boot, newest_s = [f"GPU-{name[1]}{g}" for g in range(2)], f"boot-{life}", max(at for _, at in arrivals)
+    _record(log, name, arrivals[0][0], None)
+    for number, (start_s, arrives_s) in enumerate(arrivals):
         snapshot = Snapshot(
             mapping_seq=number, taken_us=START + start_s * SECOND, processes=[], grants=[], slots=[]
         )  # fmt: skip
         headers = Headers(record="snapshot", cluster="c", node=name, boot_id=boot, epoch_us=life + 1, seq=number)
         log.add(POD_MAPPINGS, START + (start_s + 1) * SECOND, headers, encode_snapshot(snapshot))
-        late_s = all_late_s + rng.choice([0, 0, 0, rng.randrange(600)])
-        newest_s = max(newest_s, start_s + 31 + late_s)
-        _reading(rng, log, name, life, number, start_s, start_s + 31 + late_s, gpus)
-    deleted = rng.random() < 0.5
-    if deleted:
+        _reading(rng, log, name, life, number, start_s, arrives_s, gpus)
+    if rng.random() < 0.5:
         _record(log, name, newest_s + 20, START + newest_s * SECOND)
-    return newest_s, deleted
+    return newest_s
 
 
 def _reading(rng, log, name, life, number, start_s, arrives_s, gpus=("GPU-far",)):

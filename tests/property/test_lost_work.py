@@ -42,9 +42,8 @@ def _next(log, meter, topic, most, to_us):
 
 @settings(max_examples=5, deadline=None)
 @given(SEEDS, SEEDS)
-@example(11, 77)  # revisions more than an hour behind, after what they need could be forgotten
-@example(15, 105)
-@example(16, 112)
+@example(1, 0)  # revisions more than an hour behind, after what they need could be forgotten
+@example(12, 1)  # a node that is over before the place that is read again, and one that is met there
 def test_crash_that_loses_hours_of_work_changes_no_row(seed: int, order: int) -> None:
     """First results and revisions are those of an undisturbed run, and so is each of their copies."""
     log = lives_log(seed)
