@@ -17,7 +17,7 @@ from .errors import Stop
 CHUNK_BYTES = 900_000
 """Below Kafka's default message limit of 1 MB."""
 MAX_METADATA_BYTES = 4_096
-VERSION = 1
+VERSION = 2
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -72,6 +72,11 @@ def decode_body(payload: bytes, pointer: Pointer) -> Progress:
             "stopped, since figures would not be those of the log; delete the consumer group to read the log anew"
         )
     body = msgspec.msgpack.decode(payload, type=Body)
+    if body.version != VERSION:
+        raise Stop(
+            f"progress record at offsets {pointer.chunks} has version {body.version}, this worker knows {VERSION}: "
+            "stopped; run the version that wrote it, or delete the consumer group to read the log anew"
+        )
     return Progress(body.offsets, body.carry)
 
 

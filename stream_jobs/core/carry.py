@@ -38,9 +38,9 @@ class NodeCarry(msgspec.Struct):
     """(window start, cut) of windows that are cut and were not closed."""
     device_lists: list[tuple[int, int, Sequence[tuple[str, str]]]]
     """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
-    gaps: list[tuple[int, int, int]] = []
+    gaps: list[tuple[int, int, int]]
     """(offset, start, end) of the spool gaps that open windows may touch."""
-    last_us: int = 0
+    last_us: int
     """The newest time of its records and of the clocks they came at."""
 
 

@@ -4,7 +4,6 @@ Clock, cuts and idleness are judged per cluster: a node two hours ahead does not
 a window after its cut becomes a late fact of its node (late.py).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from schemas.headers import Headers
@@ -12,9 +11,9 @@ from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import Snapshot
 
-from .calendar import LONGEST_US
 from .cuts import ClockIndex, Gaps
 from .due import DueNodes
+from .forget import Forgotten
 from .fresh import Fresh
 from .held import Arrived
 from .history import TOPICS
@@ -53,10 +52,12 @@ class ClusterState:
     fresh: Fresh = field(default_factory=Fresh)
     late_nodes: set[str] = field(default_factory=set)
     """Nodes with late facts that may not be looked at yet."""
+    waiting_nodes: set[str] = field(default_factory=set)
+    """Those of them that wait for the clock alone, which is asked once a minute."""
+    planned_us: int = 0
+    """The newest minute for which revisions were looked for."""
     due: DueNodes = field(default_factory=DueNodes)
-    _floors: tuple[int, int] = (0, 0)
-    _forgotten_us: int = 0
-    _oldest_us: int = 0
+    forgotten: Forgotten = field(default_factory=Forgotten)
 
     def __post_init__(self) -> None:
         self.clocks = {topic: ClockIndex(self.settings.unit_us, first=self.first[topic]) for topic in TOPICS}
@@ -192,60 +193,23 @@ class ClusterState:
         if (clock_us := self.clocks[GPU_SAMPLES].now_us) is None:
             return self.first[POD_MAPPINGS], self.first[POD_EVENTS]
         horizon_us = self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us)
-        return self.read_from(min([horizon_us, *self._open_from_us()]))
+        return self.read_from(min([horizon_us, *self.open_from_us()]))
 
     def read_from(self, window_start_us: int) -> tuple[int, int]:
         """Where a window begins to read pod-mappings and pod-events."""
         mappings, events = (self.clocks[t].read_from(window_start_us - self.settings.reach_back_us) for t in TOPICS[1:])
         return mappings, events
 
-    def forget(self, closed: Iterable[NodeState]) -> None:
-        """Drops facts and clock entries that no window can need: of nodes that closed some, each minute of all."""
-        s, clock_us = self.settings, min([self._pending_us(), *(c.now_us or 0 for c in self.clocks.values())])
-        if clock_us // MINUTE_US <= self._forgotten_us // MINUTE_US:
-            for node in closed:
-                node.forget(*self._floors)
-            return
-        self._forgotten_us, self._floors = clock_us, self.floors()
-        for node in self.nodes.values():
-            node.forget(*self._floors)
-            node.history.forget(clock_us, self._floors[1], s)
-        keep_us = min([clock_us, *self._open_from_us()])
-        oldest_us = min(clock_us - s.reach_us, keep_us - s.first_window_horizon_us) - LONGEST_US
-        for clock in self.clocks.values():
-            clock.forget_before(oldest_us - s.reach_back_us)
-        self.ranges = {start: offsets for start, offsets in self.ranges.items() if start >= oldest_us}
-        for node in self.nodes.values():
-            node.forget_lives(oldest_us)
-        self.gaps.forget_before(min([oldest_us, *(n.silent_since_us for n in self.nodes.values() if n.started)]))
-        self._oldest_us = oldest_us
+    def opens_us(self, node: NodeState) -> int:
+        """Before which no window of a node is open or will be: where its next life may begin, if none is on."""
+        if node.started or node.cuts:
+            return node.closed_to_us
+        clock_us = self.clocks[GPU_SAMPLES].now_us or 0
+        return max(node.closed_to_us, self.settings.calendar.start_of(clock_us - self.settings.first_window_horizon_us))
 
-    def drop_empty(self, samples_offset: int) -> None:
-        """Drops nodes of which nothing is left; `samples_offset` is the lowest that a restart may begin at.
-
-        What is read again has yet to show which nodes it tells of.
-        """
-        if any(self.position[topic] < self.known[topic] for topic in TOPICS):
-            return
-        position, clock = self.position[POD_EVENTS], self.clocks[POD_EVENTS]
-        for name, node in list(self.nodes.items()):
-            is_empty = node.is_empty(self._oldest_us, samples_offset)
-            if is_empty and node.history.is_empty(position, clock, self.settings.reach_us):
-                del self.nodes[name]
-                self.due.drop(name)
-                self.fresh.drop(name)
-                self.late_nodes.discard(name)
-                self.closed_to.pop((self.name, name), None)
-                self.gone.discard((self.name, name))
-
-    def _open_from_us(self) -> list[int]:
+    def open_from_us(self) -> list[int]:
         """Where the oldest open window of each node that has some starts."""
         return [node.closed_to_us for node in self.nodes.values() if node.started or node.cuts]
-
-    def _pending_us(self) -> int:
-        """The earliest minute whose revisions are not made yet: what they need must not be forgotten before."""
-        late = (self.nodes[name].history.pending(FOREVER_US - 1) for name in self.late_nodes)
-        return min((fact.minute_us for facts in late for fact in facts), default=FOREVER_US)
 
     def _place(self, node: NodeState, offset: int, start_us: int, end_us: int) -> str:
         """Notes which windows a record of gpu-samples touches, and which of them were cut before it came."""

@@ -90,8 +90,8 @@ class NodeHistory:
         is_old = newest is None or clock.between_us(newest, position) > reach_us
         return is_old and not self.quiet and not any(self.facts.values())
 
-    def forget(self, now_us: int, events_floor: int, settings: MeterSettings) -> None:
-        """Drops what is beyond the reach, and deleted pods that no window can see."""
+    def forget(self, now_us: int, events_floor: int, events: ClockIndex, settings: MeterSettings) -> None:
+        """Drops what is beyond the reach, and deleted pods that no window can see; `events` is pod-events' clock."""
         oldest_us = now_us - settings.reach_us - LONGEST_US
         for topic, facts in self.facts.items():
             if facts and any(f.end_us < oldest_us for f in facts):
@@ -100,7 +100,12 @@ class NodeHistory:
                 ]
         while self.quiet and self.quiet[0].end_us < oldest_us:
             del self.quiet[0]
-        gone = [uid for uid, (o, pod) in self.pods.items() if o < events_floor and pod.deleted_us is not None]
+        gone = [
+            uid
+            for uid, (offset, pod) in self.pods.items()
+            if offset < events_floor
+            and (pod.deleted_us is not None or events.between_us(offset, events_floor) > settings.reach_us)
+        ]
         for uid in gone:
             del self.pods[uid]
 

@@ -21,6 +21,8 @@ class Life(msgspec.Struct, array_like=True):
     """Of the reading that opened its first window; gaps before that touch nothing."""
     over_offset: int | None = None
     """Of the clock record that ended it."""
+    over_us: int | None = None
+    """From where on windows are of the next life."""
 
     def has(self, offset: int) -> bool:
         """Whether a gap at an offset counts for it."""
@@ -28,11 +30,11 @@ class Life(msgspec.Struct, array_like=True):
 
 
 def life_at(lives: Sequence[Life], window_start_us: int) -> Life:
-    """The life that a window belongs to: the newest that had begun, else the first."""
-    for life in reversed(lives):
-        if life.first_us is not None and life.first_us <= window_start_us:
+    """The life that a window belongs to, also one between two lives or before the first: whose windows come next."""
+    for life in lives:
+        if life.first_us is not None and (life.over_us is None or window_start_us < life.over_us):
             return life
-    return lives[0] if lives else Life()
+    return Life()
 
 
 def opens_after(lives: Sequence[Life], time_us: int) -> int:

@@ -23,6 +23,7 @@ from .close import close_windows
 from .cluster import ClusterState
 from .contents import Decoded, LogRecord, content_of, decoded_readings, headers_of
 from .figures import held_bytes, meter_figures, topic_clocks
+from .forget import drop_nodes, forget
 from .heard import Heard
 from .held import Arrived
 from .history import TOPICS
@@ -104,7 +105,7 @@ class PartitionMeter:
                 closed[node.node] = node
                 if cluster.note_closed(node, window):
                     ready.append(window)
-            cluster.forget(closed.values())
+            forget(cluster, closed.values())
         if not ready:
             return None
         table = close_windows(ready, self.source, self._directory)
@@ -221,7 +222,7 @@ class PartitionMeter:
             clusters = [carry_of(c) for c in self._clusters.values()]
             self._checkpoints.add(self.position[GPU_SAMPLES], clusters, self._needed)
             for known in self._clusters.values():
-                known.drop_empty(self._checkpoints.kept[0].samples_offset)
+                drop_nodes(known, self._checkpoints.kept[0].samples_offset)
 
     def _cluster(self, name: str, heard_us: int, at: Mapping[str, int]) -> ClusterState:
         if name not in self._clusters:
@@ -236,6 +237,10 @@ class PartitionMeter:
         lost = [n for n, c in self._clusters.items() if append_us - c.heard_us > self.settings.reach_us]
         for name in lost:
             self.forgotten.append(self._clusters.pop(name).name)
+            for key in [key for key in self._closed_to if key[0] == name]:
+                del self._closed_to[key]
+            self._gone -= {key for key in self._gone if key[0] == name}
+            self.heard.pop(name, None)
             self.repairs.clear()
             self.counts["clusters_forgotten"] += 1
 

@@ -20,7 +20,7 @@ from .carry import NodeCarry, SenderCarry, sequences_of
 from .cuts import SequenceSet
 from .held import HeldReading
 from .history import NodeHistory
-from .identity import FOREVER_US, Directory
+from .identity import Directory
 from .lives import Life, life_at, opens_after
 from .settings import MeterSettings
 from .sharing import shared_snapshot
@@ -81,8 +81,13 @@ class NodeState:
 
     @property
     def silent_since_us(self) -> int:
-        """Since when it is silent if it stays so: its watermark, or what is cut while it asserted none."""
-        return self.watermark_us if self.watermark_us is not None else self.cut_to_us
+        """Since when it is silent if it stays so: its watermark, or what is cut while it asserted none.
+
+        Never before its life's first window, so that gaps of the clock before that never count.
+        """
+        if self.watermark_us is None:
+            return self.cut_to_us
+        return max(self.watermark_us, self.lives[-1].first_us or 0)
 
     def note_heard(self, time_us: int | None) -> None:
         """Notes a time of one of its records in gpu-samples, or of the clock it came at."""
@@ -93,7 +98,7 @@ class NodeState:
         """Ends its life at a clock record if no window that is cut from now on can have rows."""
         edge_us = self.cut_to_us if self.started else now_us
         if self.senders and edge_us - self.last_us > reach_us:
-            self.lives[-1].over_offset = offset
+            self.lives[-1].over_offset, self.lives[-1].over_us = offset, self.cut_to_us
             self.senders, self.asserting, self.watermark_us, self.started = {}, None, None, False
 
     def clip(self, clock_us: int, settings: MeterSettings, closed_to_us: int) -> None:
@@ -118,6 +123,7 @@ class NodeState:
             sequences = self.senders[key] = SequenceSet()
             if not self.lives or self.lives[-1].over_offset is not None:
                 self.lives.append(Life())
+                self.last_us = 0
             if key[0] not in self.lives[-1].boots:
                 self.lives[-1].boots.append(key[0])
                 self.asserting = key
@@ -245,19 +251,6 @@ class NodeState:
             self.pods = [(o, pod) for o, pod in self.pods if o >= events_floor]
         if self.records and self.records[0][0] < events_floor:
             self.records = [(o, record) for o, record in self.records if o >= events_floor]
-
-    def forget_lives(self, oldest_us: int) -> None:
-        """Drops lives that ended before all that windows from a time on may need."""
-        while len(self.lives) > 1 and (self.lives[1].first_us or FOREVER_US) < oldest_us:
-            del self.lives[0]
-
-    def is_empty(self, oldest_us: int, samples_offset: int) -> bool:
-        """Whether nothing of it matters to windows from a time on, nor to a re-read that begins at an offset."""
-        open_parts = (self.senders, self.cuts, self.buffered, self.early, self.sample_gaps)
-        told = (self.mapping_gaps, self.snapshots, self.pods, self.records)
-        if any(open_parts) or any(told) or self.cut_to_us >= oldest_us:
-            return False
-        return not self.lives or (self.lives[-1].over_offset or 0) < samples_offset
 
     def carry(self) -> NodeCarry:
         """A copy of what the node's samples alone have made so far."""

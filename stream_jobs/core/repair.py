@@ -60,11 +60,20 @@ class Plan:
 def plan_repairs(cluster: ClusterState) -> list[Plan]:
     """The next looks that can be made now, in plans of a bounded size, oldest windows first."""
     ready_us, looks, done = cluster.ready_minute(), [], []
+    if ready_us > cluster.planned_us:
+        cluster.planned_us = ready_us
+        cluster.late_nodes |= cluster.waiting_nodes
+        cluster.waiting_nodes.clear()
     for node in [cluster.nodes[name] for name in sorted(cluster.late_nodes)]:
         if not node.history.pending(FOREVER_US - 1):
             cluster.late_nodes.discard(node.node)
         pending = node.history.pending(ready_us)
-        if not pending or not _is_closed(pending, node, cluster):
+        if not pending:
+            continue
+        if not _is_closed(pending, node, cluster):
+            if not node.started:
+                cluster.late_nodes.discard(node.node)
+                cluster.waiting_nodes.add(node.node)
             continue
         looks += _looks(node, pending, cluster)
         done.append((node.node, max(fact.minute_us for fact in pending)))
@@ -82,9 +91,9 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
 
 def _is_closed(pending: list[LateFact], node: NodeState, cluster: ClusterState) -> bool:
     """Whether every window that the facts touch has its first result, or never gets one and is due all the same."""
-    low_us, s = node.history.low_us, cluster.settings
+    low_us, s = node.history.low_us if node.started else 0, cluster.settings
     last = max((windows[-1] for fact in pending if (windows := fact.windows(low_us, s))), default=None)
-    return last is None or (node.closed_to_us > last and cluster.has_read_to_due(last))
+    return last is None or (cluster.opens_us(node) > last and cluster.has_read_to_due(last))
 
 
 def _looks(node: NodeState, pending: list[LateFact], cluster: ClusterState) -> list[Look]:

@@ -121,7 +121,7 @@ class NodeWalk:
     def __init__(self, rows, cluster, node, settings: MeterSettings):
         self.s, self.key_of_node = settings, (cluster, node)
         self.clock, self.gaps, self.mark, self.asserting, self.cut_to = None, [], None, None, None
-        self.cuts, self.devices, self.boots, self.seen = {}, [], [], set()
+        self.cuts, self.devices, self.boots, self.seen, self.first = {}, [], [], set(), None
         for row in rows:
             self.take(*row)
 
@@ -151,11 +151,11 @@ class NodeWalk:
             return
         first, before, self.clock = self.clock is None, self.clock, now
         if first and self.cut_to is not None:
-            self.cut_to = self.clipped(self.cut_to)
+            self.first = self.cut_to = self.clipped(self.cut_to)
         if not first and (override or now - before > self.s.clock_gap_us):
             self.gaps.append((now, now - before))
         if self.cut_to is not None:
-            since = self.cut_to if self.mark is None else self.mark
+            since = self.cut_to if self.mark is None else max(self.mark, self.first)
             if now - since >= self.s.idle_us + sum(length for end, length in self.gaps if end > since):
                 self.advance(now, offset)
 
@@ -175,7 +175,7 @@ class NodeWalk:
             return
         if self.cut_to is None:
             first = message_touches(device)[0]
-            self.cut_to = self.clipped(window_of(first, self.s))
+            self.first = self.cut_to = self.clipped(window_of(first, self.s))
         self.devices.append((int(device["read_us"].max()), offset, set(device["gpu_uuid"])))
         if key == self.asserting and self.clock is not None:
             asserted = min(headers.complete_to_us, self.clock + self.s.ahead_us)

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from stream_jobs.core.carry import decode_carry
 from stream_jobs.core.cluster import TOPICS
 from stream_jobs.core.meter import PartitionMeter
-from tests.property.drive import SETTINGS, SOURCE, content, drain
-from tests.property.lives import REACH_S, lives_log
-from tests.property.workload import SECOND
-
-SHORT = replace(SETTINGS, reach_us=REACH_S * SECOND)
+from tests.property.drive import SOURCE, content, drain
+from tests.property.lives import SHORT, lives_log
 
 
 def _live_through(log):

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,6 +7,7 @@ from stream_jobs.core.carry import Progress
 from stream_jobs.errors import Stop
 from stream_jobs.progress import (
     MAX_METADATA_BYTES,
+    VERSION,
     Pointer,
     decode_body,
     decode_pointer,
@@ -38,6 +40,13 @@ def test_torn_progress_stops() -> None:
     body = encode_body(PROGRESS)
     with pytest.raises(Stop, match="the commit says"):
         decode_body(body[:-1], Pointer(1, "w", 0, [5], digest(body)))
+
+
+def test_progress_of_another_version_stops() -> None:
+    """A record that an older or newer worker wrote is not read as if it were this one's; the end says what to do."""
+    body = msgspec.msgpack.encode({"version": VERSION + 1, "offsets": {}, "carry": b""})
+    with pytest.raises(Stop, match=r"version 3, this worker knows 2.*run the version that wrote it"):
+        decode_body(body, Pointer(1, "w", 0, [5], digest(body)))
 
 
 def test_pointer_round_trips_with_trailing_nul() -> None:
