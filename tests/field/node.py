@@ -1,0 +1,320 @@
+"""A node for some minutes, from what its driver, /proc, kubelet and API server say to the rows: no Kafka, no wall clock.
+
+The agent that ships reads a scripted libnvidia-ml and real files; what it sends is the log of a meter. Times are whole
+seconds after START; a load is points of 100 from a second to a second.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from collector.agent import Agent, Sources
+from collector.containers import Containers
+from collector.driver import Driver
+from collector.grants import Grants
+from collector.kubelet import device_of
+from collector.metrics import AgentMetrics
+from collector.procfs import TICKS_PER_SECOND, ProcFs
+from collector.roster import Roster
+from collector.settings import AgentSettings
+from schemas.clock import ClockRecord, encode_clock
+from schemas.headers import Headers, encode_headers
+from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
+from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
+from schemas.snapshots import DeviceSlots, Grant
+from stream_jobs.core.contents import LogRecord
+from stream_jobs.core.meter import PartitionMeter
+from stream_jobs.core.settings import MeterSettings, Source
+from tests.property.drive import drain
+from tests.unit.collector.conftest import ScriptedGpu, ScriptedLibrary
+
+SECOND = 1_000_000
+BOOTED_S = 100
+START = 1_800_000_000 * SECOND
+NONE = 0xFFFFFFFF
+SAMPLE_US = 200_000
+SETTINGS = AgentSettings(cluster="c", node="n", bootstrap_servers="none:1")
+AFTER_S = 480
+"""So long the clock goes on after the agent, until every window is closed."""
+
+
+def uid_of(name: str) -> str:
+    """The uid of a pod by a letter or a name."""
+    return f"{sum(name.encode()):08x}-0000-4000-8000-{len(name):012x}"
+
+
+def container_of(name: str) -> str:
+    """The id of a pod's container."""
+    return f"{sum(name.encode()):064x}"
+
+
+UID_A, CONTAINER_A = uid_of("a"), container_of("a")
+
+
+def cgroup(pod: str, container: str = "") -> str:
+    """The cgroup of a pod's container, as systemd and containerd write it."""
+    uid = uid_of(pod).replace("-", "_")
+    return f"0::/kubepods.slice/kubepods-pod{uid}.slice/cri-containerd-{container_of(pod + container)}.scope"
+
+
+class Load(NamedTuple):
+    """A process that keeps a GPU busy."""
+
+    pid: int
+    points: int
+    start_s: float = 0
+    end_s: float = 1e9
+
+
+class Gpu(ScriptedGpu):
+    """A scripted GPU whose samples and process rows follow its loads; what a test sets itself stays as it is."""
+
+    def __init__(self, uuid: str, now_us: Callable[[], int]) -> None:
+        super().__init__(uuid)
+        self.now_us = now_us
+        self.loads: list[Load] = []
+        self.watts = 0
+        self.names_processes = True
+        """Whether utilisation by process is told."""
+        self.extra_rows: list[tuple[int, int, int, int, int, int]] = []
+
+    def energy(self) -> int:
+        """Millijoules since START."""
+        return self.watts * max(0, self.now_us() - START) // 1000
+
+    def busy(self, at_us: int) -> list[Load]:
+        """Loads at a time."""
+        return [load for load in self.loads if load.start_s * SECOND <= at_us - START < load.end_s * SECOND]
+
+    def ring(self, since_us: int = 0) -> list[int]:
+        """Times of the samples that the driver holds."""
+        newest = self.now_us() // SAMPLE_US * SAMPLE_US
+        return [at for at in range(newest - 60 * SAMPLE_US, newest + 1, SAMPLE_US) if at > since_us]
+
+
+class Library(ScriptedLibrary):
+    """The scripted library with GPUs that follow their loads."""
+
+    def on_nvmlDeviceGetSamples(self, handle: Any, kind: Any, since: Any, value: Any, count: Any, rows: Any) -> int:
+        gpu = self._known(handle)
+        if isinstance(gpu, Gpu):
+            gpu.samples = [(at, min(100, sum(b.points for b in gpu.busy(at)))) for at in gpu.ring(since.value)]
+        return super().on_nvmlDeviceGetSamples(handle, kind, since, value, count, rows)
+
+    def on_nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, energy: Any) -> int:
+        gpu = self._known(handle)
+        if isinstance(gpu, Gpu):
+            gpu.energy_mj = gpu.energy()
+        return super().on_nvmlDeviceGetTotalEnergyConsumption(handle, energy)
+
+    def on_nvmlDeviceGetProcessUtilization(self, handle: Any, rows: Any, count: Any, since: Any) -> int:
+        gpu = self._known(handle)
+        if isinstance(gpu, Gpu):
+            gpu.utilisation = [*_rows_of(gpu, since.value), *gpu.extra_rows]
+        return super().on_nvmlDeviceGetProcessUtilization(handle, rows, count, since)
+
+
+def _rows_of(gpu: Gpu, since_us: int) -> list[tuple[int, int, int, int, int, int]]:
+    ring = gpu.ring(since_us)
+    found: dict[int, tuple[int, int]] = {}
+    for at in ring if gpu.names_processes else ():
+        for load in gpu.busy(at):
+            found[load.pid] = at, found.get(load.pid, (0, 0))[1] + load.points
+    return [(pid, at, points // len(ring), 0, 0, 0) for pid, (at, points) in found.items() if points >= len(ring)]
+
+
+class Node:
+    """One node; `at` has what happens at a second."""
+
+    def __init__(self, root: Path, library: Library, gpus: int = 1) -> None:
+        self.root, self.library = root, library
+        self.now_us = 0
+        self.until_s = 180
+        self.at: dict[int, Callable[[], object]] = {}
+        self.granted: list[Grant] = []
+        self.capacity: dict[str, int] = {}
+        self.log: dict[str, list[tuple[int, Headers, bytes]]] = {topic: [] for topic in INPUT_TOPICS}
+        self.agent_settings = SETTINGS
+        library.gpus = [Gpu(f"GPU-{n}", self.event_us) for n in range(gpus)]
+        (root / "proc").mkdir()
+        (root / "cgroup").mkdir()
+        (root / "cgroup" / "cgroup.controllers").write_text("")
+
+    def __getitem__(self, index: int) -> Gpu:
+        """A GPU by its index."""
+        gpu = self.library.gpus[index]
+        assert isinstance(gpu, Gpu)
+        return gpu
+
+    def process(self, pid: int, cgroup: str, gpu: int = 0, memory_mib: int | None = 100, start_s: int = 0) -> None:
+        """A process with a context on a GPU, from now on; `memory_mib` None: the driver does not say."""
+        home = self.root / "proc" / str(pid)
+        home.mkdir(exist_ok=True)
+        ticks = (start_s + BOOTED_S) * TICKS_PER_SECOND
+        (home / "stat").write_text(f"{pid} (a) b) S {' '.join(['1'] * 18)} {ticks} 0\n")
+        (home / "cgroup").write_text(cgroup + "\n")
+        group = self.root / "cgroup" / cgroup.partition("::/")[2]
+        if "::/" in cgroup and ".." not in group.parts:
+            group.mkdir(parents=True, exist_ok=True)
+            procs = group / "cgroup.procs"
+            procs.write_text((procs.read_text() if procs.exists() else "") + f"{pid}\n")
+        memory = (1 << 64) - 1 if memory_mib is None else memory_mib << 20
+        self[gpu].compute = [*self[gpu].compute, (pid, memory, NONE, NONE)]
+
+    def gone(self, pid: int, listed: bool = False) -> None:
+        """The process ends; the driver may go on listing it."""
+        for path in sorted((self.root / "proc" / str(pid)).iterdir()):
+            path.unlink()
+        (self.root / "proc" / str(pid)).rmdir()
+        for procs in (self.root / "cgroup").rglob("cgroup.procs"):
+            procs.write_text("".join(line for line in procs.read_text().splitlines(True) if line.strip() != str(pid)))
+        for gpu in self.library.gpus if not listed else ():
+            gpu.compute = [row for row in gpu.compute if row[0] != pid]
+
+    def grant(self, pod: str, *device_ids: str, resource: str = "nvidia.com/gpu", container: str = "main") -> None:
+        """The kubelet gave slots to a pod's container; ids in any form that device plugins write."""
+        for device_id in device_ids:
+            gpu = device_of(resource, device_id, lambda index, _: f"GPU-{index}")
+            assert gpu is not None
+            self.granted.append(
+                Grant(
+                    gpu_uuid=gpu, slot=device_id, resource=resource, namespace="ns", pod_name=pod,
+                    container_name=container,
+                )
+            )  # fmt: skip
+
+    def pod(
+        self, name: str, start_s: int = -60, end_s: int | None = None, *, seen_s: int = -30, tag: str = "",
+        containers: tuple[str, ...] = ("main",), kinds: dict[str, str] | None = None, requests: int = 1, hash_: str = "",
+    ) -> None:  # fmt: skip
+        """The API server's word on a pod, published at a second; `tag`, else its name, makes its uid and containers."""
+        made = [
+            ContainerRecord(
+                name=container, kind=(kinds or {}).get(container, "main"),
+                requests={"nvidia.com/gpu": requests} if requests else {},
+                runs=[
+                    Run(
+                        container_id=container_of((tag or name) + container.removeprefix("main")),
+                        started_us=START + start_s * SECOND,
+                        finished_us=None if end_s is None else START + end_s * SECOND,
+                    )
+                ],
+            )
+            for container in containers
+        ]  # fmt: skip
+        record = PodRecord(
+            uid=uid_of(tag or name), namespace="ns", name=name, node="n", containers=made, config_hash=hash_,
+            created_us=START + start_s * SECOND, seen_us=START + seen_s * SECOND,
+        )  # fmt: skip
+        self._add(
+            POD_EVENTS, START + seen_s * SECOND, Headers(record="pod", cluster="c", node="n"), encode_record(record)
+        )
+
+    def labels(self, labels: dict[str, str], capacity: dict[str, int]) -> None:
+        """The API server's word on the node."""
+        record = NodeRecord(name="n", labels=labels, capacity=capacity, created_us=START, seen_us=START - 30 * SECOND)
+        self._add(POD_EVENTS, record.seen_us, Headers(record="node", cluster="c", node="n"), encode_record(record))
+
+    def run(self) -> "Rows":
+        """Runs the agent for its time, the meter over all that was sent, and gives the newest row of each holder."""
+        roster = Roster(ProcFs(str(self.root / "proc")), Containers(str(self.root / "cgroup")))
+        grants = Grants(self, lambda: 1, SETTINGS.grants_period_us)
+        self.metrics = AgentMetrics()
+        sources = Sources(Driver(), roster, grants, "boot")
+        Agent(self.agent_settings, self, sources, self, self.metrics).run()
+        for at_s in range(-60, self.until_s + AFTER_S, 5):
+            for topic in INPUT_TOPICS:
+                payload = encode_clock(ClockRecord(cluster="c", now_us=START + at_s * SECOND), b"", topic, 0)
+                self._add(topic, START + at_s * SECOND, Headers(record="clock", cluster="c"), payload)
+        return rows_of(self.log)
+
+    # What the agent asks of its clock, its kubelet and its outlet.
+
+    def event_us(self) -> int:
+        """Wall clock."""
+        return START + self.now_us
+
+    def monotonic_us(self) -> int:
+        """Boot time."""
+        return self.now_us + BOOTED_S * SECOND
+
+    def wait_until_us(self, monotonic_us: int) -> bool:
+        """Goes there at once; at the end no further."""
+        to_us = monotonic_us - BOOTED_S * SECOND
+        if to_us > self.until_s * SECOND:
+            return False
+        self.now_us = max(self.now_us, to_us)
+        for second in sorted(second for second in self.at if second * SECOND <= self.now_us):
+            self.at.pop(second)()
+        return True
+
+    def grants(self) -> list[Grant]:
+        """Slots granted now."""
+        return sorted(self.granted, key=lambda grant: (grant.pod_name, grant.slot))
+
+    def slots(self) -> list[DeviceSlots]:
+        """Slots that there are, one of each GPU unless told."""
+        return [DeviceSlots(gpu_uuid=gpu.uuid, slots=self.capacity.get(gpu.uuid, 1)) for gpu in self.library.gpus]
+
+    def produce(self, topic: str, _node: str, headers: Headers, payload: bytes) -> bool:
+        """Takes a message."""
+        self._add(topic, self.event_us(), headers, payload)
+        return True
+
+    def poll(self) -> None:
+        """Nothing to serve."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Nothing to wait for."""
+
+    def _add(self, topic: str, at_us: int, headers: Headers, payload: bytes) -> None:
+        self.log[topic].append((at_us, headers, payload))
+
+
+class Rows(list[dict[str, Any]]):
+    """Rows of the ledger; `at` is a window's start in seconds after START."""
+
+    def of(self, holder: str, at: int | None = None, gpu: str | None = None) -> "Rows":
+        """Rows of a pod by name, or of a kind of holder, in a window and on a GPU."""
+        return Rows(
+            row
+            for row in self
+            if holder in (row["pod_name"], row["holder"], row["holder_kind"])
+            and at in (None, row["at"])
+            and gpu in (None, row["gpu_uuid"])
+        )
+
+    def sum(self, measure: str) -> int:
+        """Sum of a measure; what is unknown in one of them is an error."""
+        return sum(row[measure] for row in self)
+
+    def holders(self, at: int | None = None) -> set[str]:
+        """Pods by name, and other kinds, that a window has."""
+        return {row["pod_name"] or row["holder_kind"] for row in self if at in (None, row["at"])}
+
+    def flags(self) -> set[str]:
+        """All flags."""
+        return {flag for row in self for flag in row["flags"]}
+
+
+def rows_of(log: dict[str, list[tuple[int, Headers, bytes]]]) -> Rows:
+    """The newest rows of a log by arrival; every window adds up to its GPU."""
+    records = {
+        topic: [
+            LogRecord(offset, at_us, encode_headers(headers), payload)
+            for offset, (at_us, headers, payload) in enumerate(sorted(rows, key=lambda row: row[0]))
+        ]
+        for topic, rows in log.items()
+    }
+    meter, newest = PartitionMeter(MeterSettings(), Source(0)), dict[tuple[Any, ...], dict[str, Any]]()
+    for topic in (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS):
+        assert not meter.feed(topic, records[topic])
+    tables = drain(meter, records)
+    for row in sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["revision"]):
+        newest[row["gpu_uuid"], row["window_start_us"], row["holder"]] = row
+    rows = Rows(row | {"at": (row["window_start_us"] - START) // SECOND} for row in newest.values())
+    for gpu, at in {(row["gpu_uuid"], row["at"]) for row in rows}:
+        charged = sum(row["charged_us"] or 0 for row in rows if (row["gpu_uuid"], row["at"]) == (gpu, at))
+        assert charged == 60 * SECOND, f"{gpu} at {at}: {charged} us of {60 * SECOND}"
+    assert not rows.of("violation")
+    return rows
