@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from collector import nvml
-from tests.field.node import Library, Node
+from tests.field.gpu import Library
+from tests.field.node import Node
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A node for some minutes, from what its driver, /proc, kubelet and API server say to the rows: no Kafka, no wall clock.
+"""A node for some minutes, from what driver, /proc, kubelet and API server say to the rows: no Kafka, no wall clock.
 
 The agent that ships reads a scripted libnvidia-ml and real files; what it sends is the log of a meter. Times are whole
 seconds after START; a load is points of 100 from a second to a second.
@@ -6,7 +6,6 @@ seconds after START; a load is points of 100 from a second to a second.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from collector.agent import Agent, Sources
 from collector.containers import Containers
@@ -18,21 +17,15 @@ from collector.procfs import TICKS_PER_SECOND, ProcFs
 from collector.roster import Roster
 from collector.settings import AgentSettings
 from schemas.clock import ClockRecord, encode_clock
-from schemas.headers import Headers, encode_headers
-from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
+from schemas.headers import Headers
+from schemas.names import INPUT_TOPICS, POD_EVENTS
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run, encode_record
 from schemas.snapshots import DeviceSlots, Grant
-from stream_jobs.core.contents import LogRecord
-from stream_jobs.core.meter import PartitionMeter
-from stream_jobs.core.settings import MeterSettings, Source
-from tests.property.drive import drain
-from tests.unit.collector.conftest import ScriptedGpu, ScriptedLibrary
+from tests.field.gpu import SECOND, START, Gpu, Library
+from tests.field.rows import Rows, rows_of
 
-SECOND = 1_000_000
 BOOTED_S = 100
-START = 1_800_000_000 * SECOND
 NONE = 0xFFFFFFFF
-SAMPLE_US = 200_000
 SETTINGS = AgentSettings(cluster="c", node="n", bootstrap_servers="none:1")
 AFTER_S = 480
 """So long the clock goes on after the agent, until every window is closed."""
@@ -55,72 +48,6 @@ def cgroup(pod: str, container: str = "") -> str:
     """The cgroup of a pod's container, as systemd and containerd write it."""
     uid = uid_of(pod).replace("-", "_")
     return f"0::/kubepods.slice/kubepods-pod{uid}.slice/cri-containerd-{container_of(pod + container)}.scope"
-
-
-class Load(NamedTuple):
-    """A process that keeps a GPU busy."""
-
-    pid: int
-    points: int
-    start_s: float = 0
-    end_s: float = 1e9
-
-
-class Gpu(ScriptedGpu):
-    """A scripted GPU whose samples and process rows follow its loads; what a test sets itself stays as it is."""
-
-    def __init__(self, uuid: str, now_us: Callable[[], int]) -> None:
-        super().__init__(uuid)
-        self.now_us = now_us
-        self.loads: list[Load] = []
-        self.watts = 0
-        self.names_processes = True
-        """Whether utilisation by process is told."""
-        self.extra_rows: list[tuple[int, int, int, int, int, int]] = []
-
-    def energy(self) -> int:
-        """Millijoules since START."""
-        return self.watts * max(0, self.now_us() - START) // 1000
-
-    def busy(self, at_us: int) -> list[Load]:
-        """Loads at a time."""
-        return [load for load in self.loads if load.start_s * SECOND <= at_us - START < load.end_s * SECOND]
-
-    def ring(self, since_us: int = 0) -> list[int]:
-        """Times of the samples that the driver holds."""
-        newest = self.now_us() // SAMPLE_US * SAMPLE_US
-        return [at for at in range(newest - 60 * SAMPLE_US, newest + 1, SAMPLE_US) if at > since_us]
-
-
-class Library(ScriptedLibrary):
-    """The scripted library with GPUs that follow their loads."""
-
-    def on_nvmlDeviceGetSamples(self, handle: Any, kind: Any, since: Any, value: Any, count: Any, rows: Any) -> int:
-        gpu = self._known(handle)
-        if isinstance(gpu, Gpu):
-            gpu.samples = [(at, min(100, sum(b.points for b in gpu.busy(at)))) for at in gpu.ring(since.value)]
-        return super().on_nvmlDeviceGetSamples(handle, kind, since, value, count, rows)
-
-    def on_nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, energy: Any) -> int:
-        gpu = self._known(handle)
-        if isinstance(gpu, Gpu):
-            gpu.energy_mj = gpu.energy()
-        return super().on_nvmlDeviceGetTotalEnergyConsumption(handle, energy)
-
-    def on_nvmlDeviceGetProcessUtilization(self, handle: Any, rows: Any, count: Any, since: Any) -> int:
-        gpu = self._known(handle)
-        if isinstance(gpu, Gpu):
-            gpu.utilisation = [*_rows_of(gpu, since.value), *gpu.extra_rows]
-        return super().on_nvmlDeviceGetProcessUtilization(handle, rows, count, since)
-
-
-def _rows_of(gpu: Gpu, since_us: int) -> list[tuple[int, int, int, int, int, int]]:
-    ring = gpu.ring(since_us)
-    found: dict[int, tuple[int, int]] = {}
-    for at in ring if gpu.names_processes else ():
-        for load in gpu.busy(at):
-            found[load.pid] = at, found.get(load.pid, (0, 0))[1] + load.points
-    return [(pid, at, points // len(ring), 0, 0, 0) for pid, (at, points) in found.items() if points >= len(ring)]
 
 
 class Node:
@@ -185,7 +112,8 @@ class Node:
 
     def pod(
         self, name: str, start_s: int = -60, end_s: int | None = None, *, seen_s: int = -30, tag: str = "",
-        containers: tuple[str, ...] = ("main",), kinds: dict[str, str] | None = None, requests: int = 1, hash_: str = "",
+        containers: tuple[str, ...] = ("main",), kinds: dict[str, str] | None = None, requests: int = 1,
+        hash_: str = "",
     ) -> None:  # fmt: skip
         """The API server's word on a pod, published at a second; `tag`, else its name, makes its uid and containers."""
         made = [
@@ -269,52 +197,3 @@ class Node:
 
     def _add(self, topic: str, at_us: int, headers: Headers, payload: bytes) -> None:
         self.log[topic].append((at_us, headers, payload))
-
-
-class Rows(list[dict[str, Any]]):
-    """Rows of the ledger; `at` is a window's start in seconds after START."""
-
-    def of(self, holder: str, at: int | None = None, gpu: str | None = None) -> "Rows":
-        """Rows of a pod by name, or of a kind of holder, in a window and on a GPU."""
-        return Rows(
-            row
-            for row in self
-            if holder in (row["pod_name"], row["holder"], row["holder_kind"])
-            and at in (None, row["at"])
-            and gpu in (None, row["gpu_uuid"])
-        )
-
-    def sum(self, measure: str) -> int:
-        """Sum of a measure; what is unknown in one of them is an error."""
-        return sum(row[measure] for row in self)
-
-    def holders(self, at: int | None = None) -> set[str]:
-        """Pods by name, and other kinds, that a window has."""
-        return {row["pod_name"] or row["holder_kind"] for row in self if at in (None, row["at"])}
-
-    def flags(self) -> set[str]:
-        """All flags."""
-        return {flag for row in self for flag in row["flags"]}
-
-
-def rows_of(log: dict[str, list[tuple[int, Headers, bytes]]]) -> Rows:
-    """The newest rows of a log by arrival; every window adds up to its GPU."""
-    records = {
-        topic: [
-            LogRecord(offset, at_us, encode_headers(headers), payload)
-            for offset, (at_us, headers, payload) in enumerate(sorted(rows, key=lambda row: row[0]))
-        ]
-        for topic, rows in log.items()
-    }
-    meter, newest = PartitionMeter(MeterSettings(), Source(0)), dict[tuple[Any, ...], dict[str, Any]]()
-    for topic in (GPU_SAMPLES, POD_MAPPINGS, POD_EVENTS):
-        assert not meter.feed(topic, records[topic])
-    tables = drain(meter, records)
-    for row in sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["revision"]):
-        newest[row["gpu_uuid"], row["window_start_us"], row["holder"]] = row
-    rows = Rows(row | {"at": (row["window_start_us"] - START) // SECOND} for row in newest.values())
-    for gpu, at in {(row["gpu_uuid"], row["at"]) for row in rows}:
-        charged = sum(row["charged_us"] or 0 for row in rows if (row["gpu_uuid"], row["at"]) == (gpu, at))
-        assert charged == 60 * SECOND, f"{gpu} at {at}: {charged} us of {60 * SECOND}"
-    assert not rows.of("violation")
-    return rows

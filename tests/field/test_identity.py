@@ -2,7 +2,27 @@
 
 import pytest
 
-from tests.field.node import CONTAINER_A, NONE, SECOND, UID_A, Load, Node, cgroup
+from tests.field.gpu import SECOND, Load
+from tests.field.node import CONTAINER_A, NONE, UID_A, Node, cgroup
+
+
+def test_field_case_30_cgroupfs_form_with_dashes(node: Node) -> None:
+    """A pod under the cgroupfs driver is found, whose uid has dashes and no slice (dcgm-exporter#347, DCGM#175)."""
+    node.pod("a")
+    node.grant("a", "GPU-0")
+    node.process(10, f"12:devices:/kubepods/besteffort/pod{UID_A}/{CONTAINER_A}")
+    node[0].loads = [Load(10, 50)]
+    assert node.run().of("a", 60).sum("used_us") == 30 * SECOND
+
+
+def test_field_case_32_rows_name_the_user_not_the_collector(node: Node) -> None:
+    """The collector's own pod, which sees every GPU, has no row; the pod that uses one has (dcgm-exporter#27)."""
+    node.pod("collector", requests=0)
+    node.pod("a")
+    node.grant("a", "GPU-0")
+    node.process(10, cgroup("a"))
+    node[0].loads = [Load(10, 50)]
+    assert node.run().holders(60) == {"a"}
 
 
 def test_field_case_31_process_that_is_not_in_proc(node: Node) -> None:
@@ -72,17 +92,20 @@ def test_field_case_38_pod_of_the_same_name_again(node: Node) -> None:
 
 U, H, OTHER = UID_A, CONTAINER_A, "f" * 64
 U_ = U.replace("-", "_")
+BESTEFFORT, BURSTABLE = "kubepods-besteffort", "kubepods-burstable"
+KIND = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{U_}.slice/cri-containerd-{H}.scope"
+INNER = "kubepods/besteffort/pod22222222-0000-4000-8000-000000000002"
 PATHS = {
     "v1_cgroupfs": f"11:devices:/kubepods/burstable/pod{U}/{H}",
     "guaranteed_systemd": f"0::/kubepods.slice/kubepods-pod{U_}.slice/cri-containerd-{H}.scope",
-    "crun_sub_cgroup": f"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{U_}.slice/crio-{H}.scope/container",
-    "driver_mismatch": f"1:name=systemd:/system.slice/containerd.service/kubepods-burstable-pod{U_}.slice:cri-containerd:{H}",
-    "kind_host_view": f"0::/docker/{OTHER}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{U_}.slice/cri-containerd-{H}.scope",
-    "kind_on_systemd_docker": f"0::/system.slice/docker-{OTHER}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{U_}.slice/cri-containerd-{H}.scope",
+    "crun_sub_cgroup": f"0::/kubepods.slice/{BESTEFFORT}.slice/{BESTEFFORT}-pod{U_}.slice/crio-{H}.scope/container",
+    "driver_mismatch": f"1:name=systemd:/system.slice/containerd.service/{BURSTABLE}-pod{U_}.slice:cri-containerd:{H}",
+    "kind_host_view": f"0::/docker/{OTHER}/{KIND}",
+    "kind_on_systemd_docker": f"0::/system.slice/docker-{OTHER}.scope/{KIND}",
     "relative": f"0::/../../pod{U}/{H}",
     "docker_in_a_pod": f"5:cpu:/kubepods/burstable/pod{U}/{H}/docker/{OTHER}",
-    "kubernetes_in_a_pod": f"5:cpu:/kubepods/burstable/pod{U}/{H}/k3s/kubepods/besteffort/pod22222222-0000-4000-8000-000000000002/{OTHER}",
-}  # fmt: skip
+    "kubernetes_in_a_pod": f"5:cpu:/kubepods/burstable/pod{U}/{H}/k3s/{INNER}/{OTHER}",
+}
 HOSTS = {
     "podman": f"0::/machine.slice/libpod-{OTHER}.scope/container",
     "root_of_a_namespace": "0::/",

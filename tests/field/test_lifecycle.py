@@ -1,6 +1,7 @@
 """G. Lifecycle, staleness, short pods."""
 
-from tests.field.node import SECOND, Load, Node, cgroup
+from tests.field.gpu import SECOND, Load
+from tests.field.node import Node, cgroup
 
 
 def test_field_case_48_terminated_pod_is_still_listed(node: Node) -> None:
@@ -16,7 +17,7 @@ def test_field_case_48_terminated_pod_is_still_listed(node: Node) -> None:
 
 
 def test_field_case_49_old_and_new_holder_overlap(node: Node) -> None:
-    """A pod that terminates beside its successor on one GPU holds it until it ends, together once (k8s-device-plugin#290)."""
+    """A pod that terminates beside its successor on a GPU holds it until it ends (k8s-device-plugin#290)."""
     node.pod("a", end_s=90, seen_s=91)
     node.pod("b", start_s=90, seen_s=91)
     node.grant("a", "GPU-0")

@@ -1,6 +1,8 @@
 """A. Sharing, duplicates, sums above 100 %."""
 
-from tests.field.node import SECOND, Load, Node, cgroup, rows_of
+from tests.field.gpu import SECOND, Load
+from tests.field.node import Node, cgroup
+from tests.field.rows import rows_of
 
 
 def share(node: Node, *pods: str, slots: int) -> None:

@@ -1,6 +1,7 @@
 """F. Values of NVML."""
 
-from tests.field.node import SECOND, Load, Node, cgroup
+from tests.field.gpu import SECOND, Load
+from tests.field.node import Node, cgroup
 
 ZOMBIE = (50554, 217144956601725, 37100, 0, 0, 0)
 
