@@ -45,6 +45,7 @@ format: $(STAMP) ## let ruff mend what it can
 
 docs: $(STAMP) ## the pages that are made from the code
 	$(BIN)/python -m infra.docs.metrics
+	$(BIN)/python -m tests.field.listing
 
 test: lint ## lint and all tests but the slow ones, on two cores (5 to 8 minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST)

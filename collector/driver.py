@@ -13,8 +13,10 @@ from .answers import (
     ARGUMENT_VERSION_MISMATCH,
     CONSEQUENCES,
     GPU_IS_LOST,
+    INVALID_ARGUMENT,
     NOT_ASKED,
     RESET_REQUIRED,
+    SUCCESS,
     UNKNOWN,
     UNKNOWN_LIMIT,
     Consequence,
@@ -165,6 +167,8 @@ class Driver:
             found |= _instances(found[uuid])
         alive = set(found)
         for uuid, device in self._devices.items():
+            if uuid in alive and found[uuid].mig_mode == device.mig_mode and not device.status:
+                found[uuid].off = device.off
             if uuid in alive or device.parent in alive or device.handle is None:
                 continue
             if device.parent in found:
@@ -181,6 +185,9 @@ class Driver:
     def _answer(self, device: Device, last_seen_us: int | None) -> DeviceAnswer:
         if device.status:
             return lost(device.uuid, device.index, device.model, device.mig_mode, device.status)
+        stale = self._stale(device)
+        if stale:
+            return lost(device.uuid, device.index, device.model, device.mig_mode, stale)
         since_us = last_seen_us or 0
         self._notice_mig_mode(device)
         samples_status, samples = device.ask("samples", nvml.utilisation_samples, since_us)
@@ -198,6 +205,14 @@ class Driver:
             samples_status, samples or [], processes_status, processes or [], lists_status, listed,
             total, used, energy_status, energy_mj or 0,
         )  # fmt: skip
+
+    @staticmethod
+    def _stale(device: Device) -> int:
+        """Not 0 where the handle of an instance is of another now: drivers use them again (nvml.h)."""
+        if not device.is_instance:
+            return SUCCESS
+        status, uuid = nvml.text("nvmlDeviceGetUUID", device.handle)
+        return status or (SUCCESS if uuid == device.uuid else INVALID_ARGUMENT)
 
     def _notice_mig_mode(self, device: Device) -> None:
         mode = device.mig_mode if device.is_instance else _mig_mode(device.handle, device)

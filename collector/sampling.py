@@ -14,6 +14,7 @@ from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, LONGEST_SP
 
 from .answers import (
     GPU_IS_LOST,
+    NOT_SUPPORTED,
     RESET_REQUIRED,
     DeviceAnswer,
     ListedProcess,
@@ -38,6 +39,8 @@ class DeviceState(NamedTuple):
     energy_status: int = 0
     energy_mj: int | None = None
     promised_us: int = 0
+    allocated_us: int | None = None
+    """When it was read last, if it is an instance whose use the driver does not tell."""
 
 
 class ProcessRow(NamedTuple):
@@ -118,7 +121,8 @@ def _read_device(
 ) -> tuple[DeviceReading, DeviceState]:
     possible = [s for s in answer.samples if 0 <= s.points <= 100 and s.time_us <= now_us + AHEAD_US]
     good = list({sample.time_us: sample for sample in possible}.values())
-    span = _span(before, good, now_us)
+    allocates = answer.mig_mode == 1 and answer.samples_status == NOT_SUPPORTED and answer.gpu_uuid.startswith("MIG-")
+    span = _since_last(before, now_us) if allocates else _span(before, good, now_us)
     used = [row for row in answer.processes if _is_possible(row, before.last_seen_us or 0, now_us)]
     listed = [row for row in answer.listed if 0 < row.pid <= LARGEST_PID]
     given = len(answer.samples) + len(answer.processes) + len(answer.listed)
@@ -138,7 +142,16 @@ def _read_device(
         energy_status=answer.energy_status,
         energy_mj=answer.energy_mj if answer.energy_status == 0 else None,
         promised_us=promised_us,
+        allocated_us=now_us if allocates else None,
     )
+
+
+def _since_last(before: DeviceState, now_us: int) -> _Span:
+    """Span of an instance without utilisation (nvml.h: not with MIG): from the reading before, if that was one, too."""
+    if before.allocated_us is None or now_us - before.allocated_us > LONGEST_SPAN_US:
+        return _Span(now_us, now_us, [], before, 0)
+    start_us = min(max(before.allocated_us, before.promised_us), now_us)
+    return _Span(start_us, now_us, [], before, 0)
 
 
 def _span(before: DeviceState, good: list[UtilisationSample], now_us: int) -> _Span:

@@ -12,6 +12,7 @@ ABSENT = -1
 """Value of a wire column whose source gave no number."""
 
 NVML_SUCCESS = 0
+NVML_NOT_SUPPORTED = 3
 NVML_NOT_FOUND = 6
 STATUS_NOT_ASKED = -1
 """Status of a call that the collector did not make (capability known to be off)."""

@@ -31,10 +31,12 @@ class Measures:
     observed_us: Ints
     memory_observed_us: Ints
     energy_observed_us: Ints
+    allocated_us: Ints
+    """Of the observed time, what no basis says the use of."""
 
 
 _PER_ROW = ("used_us", "variance_us2", "energy_mj", "memory_byte_ms", "memory_partial")
-_PER_GPU = ("observed_us", "memory_observed_us", "energy_observed_us")
+_PER_GPU = ("observed_us", "memory_observed_us", "energy_observed_us", "allocated_us")
 
 
 def measure(batch: Batch) -> Measures:

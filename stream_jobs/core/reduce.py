@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.samples import RING_OVERFLOW
-from schemas.units import NVML_NOT_FOUND, NVML_SUCCESS
+from schemas.units import NVML_NOT_FOUND, NVML_NOT_SUPPORTED, NVML_SUCCESS
 
 from .divide import Ints
 from .shares import divide_columns
@@ -29,7 +29,7 @@ PROCESS_FIELDS = ("device_row", "pid", "start_ticks", "sm_util_points", "memory_
 
 _NEEDED = (
     "span_start_us", "span_end_us", "sample_count", "sample_sum_points", "samples_status", "processes_status",
-    "lists_status", "energy_start_mj", "energy_end_mj", "energy_status", "mapping_seq", "flags",
+    "lists_status", "energy_start_mj", "energy_end_mj", "energy_status", "mapping_seq", "flags", "mig_mode",
 )  # fmt: skip
 
 
@@ -153,7 +153,10 @@ def _measured(
     """Sums of the strips that begin at `first`, of their rows, and the idle part of each piece."""
     span_start, size = device["span_start_us"], end_us - start_us
     answered = (device["processes_status"] == NVML_SUCCESS) | (device["processes_status"] == NVML_NOT_FOUND)
-    observed = answered & (device["samples_status"] == NVML_SUCCESS) & (device["sample_count"] > 0)
+    sampled = answered & (device["samples_status"] == NVML_SUCCESS) & (device["sample_count"] > 0)
+    # Of a MIG instance the driver tells no use (nvml.h): all of its time is charged like idle time, by what is held.
+    allocated = (device["mig_mode"] == 1) & (device["samples_status"] == NVML_NOT_SUPPORTED)
+    observed = sampled | allocated
     known = device["energy_status"] == NVML_SUCCESS
     whole = device["flags"] & RING_OVERFLOW == 0
     util = process["sm_util_points"]
@@ -165,9 +168,9 @@ def _measured(
     x0, x1 = start_us - span_start, end_us - span_start
     joule = energy * x1 // length - energy * x0 // length
     lost = np.where(observed & whole, 0, joule)
-    divided = divide_columns(
-        length, np.where(observed, device["sample_count"], 0), device["sample_sum_points"], util, x0, x1, joule - lost
-    )
+    count = np.where(allocated, 1, np.where(sampled, device["sample_count"], 0))
+    points = np.where(allocated, 0, device["sample_sum_points"])
+    divided = divide_columns(length, count, points, np.where(allocated, -1, util), x0, x1, joule - lost)
     listed = device["lists_status"] == NVML_SUCCESS
     bits = np.bitwise_or.reduceat(np.where(listed, np.int64(1) << position, 0), first)
     k = util.shape[0]
@@ -179,6 +182,7 @@ def _measured(
     }
     strip = {
         "observed_us": np.where(observed, size, 0),
+        "allocated_us": np.where(allocated, size, 0),
         "energy_observed_us": np.where(observed & known & whole, size, 0),
         "memory_observed_us": np.where(listed, size, 0),
         "lost_mj": lost,

@@ -63,21 +63,22 @@ def usage_table(batch: Batch, m: Measures, topic_id: str, partition: int) -> pa.
 def _cells(batch: Batch, m: Measures, gpu: Ints, kind: Any) -> tuple[dict[str, Nullable], dict[str, Any]]:
     """The measures that may be null, per holder, and the marks that become flags."""
     pod, engine = kind == _POD, (kind == _HOST) | (kind == _UNATTRIBUTED)
-    observed, listed = (m.observed_us > 0)[gpu], (m.memory_observed_us > 0)[gpu]
+    observed, listed = _is_sampled(m)[gpu], (m.memory_observed_us > 0)[gpu]
     with_memory = (pod | engine) & listed
     powered = (m.energy_observed_us > 0)[gpu]
     grants = np.array([x.grants_known for x in batch.laid], bool)[batch.window][gpu] & pod
     held, granted, units = (batch.of_holder[name] for name in ("held_us", "granted", "units"))
     units_known, ever = (batch.of_holder[name] > 0 for name in ("units_known", "ever_granted"))
     requested = np.where((units > 0) & (granted > 0), held * units // np.maximum(granted, 1), 0)
-    used_known = np.where(pod, observed, kind != _UNOBSERVED)
+    allocated = (m.allocated_us > 0)[gpu]
+    used_known = np.where(pod | (engine & allocated), observed, kind != _UNOBSERVED)
     cells = {
         "requested_us": (requested, grants & units_known),
         "held_us": (held, grants),
         "used_us": (m.used_us, used_known),
-        "used_variance_us2": (m.variance_us2, np.where(pod, observed, engine)),
+        "used_variance_us2": (m.variance_us2, np.where(pod | allocated, observed, engine)),
         "resident_us": (m.resident_us, with_memory),
-        "hot_idle_us": (m.hot_idle_us, with_memory),
+        "hot_idle_us": (m.hot_idle_us, with_memory & ~allocated),
         "memory_byte_ms": (m.memory_byte_ms, with_memory & ((m.memory_partial == 0) | (m.memory_byte_ms != 0))),
         "energy_mj": (m.energy_mj, np.where(pod, powered, powered | (m.energy_mj != 0))),
     }
@@ -90,6 +91,11 @@ def _cells(batch: Batch, m: Measures, gpu: Ints, kind: Any) -> tuple[dict[str, N
         "memory_partial": pod & (m.memory_partial > 0),
     }
     return cells, marks
+
+
+def _is_sampled(m: Measures) -> Any:
+    """Per GPU: whether use is known in all that was observed of its window; the weakest basis counts."""
+    return (m.observed_us > 0) & (m.allocated_us == 0)
 
 
 def _nullable(values: Any, known: Any) -> pa.Array:
@@ -119,7 +125,7 @@ def _common(batch: Batch, m: Measures, gpu: Ints, topic_id: str, partition: int)
         "node": _taken([w.node for w in windows], window),
         "gpu_uuid": _taken([device.gpu_uuid for device in devices], gpu),
         "gpu_model": _taken([device.gpu_model for device in devices], gpu),
-        "basis": _taken(["allocation", "sampled"], (m.observed_us > 0)[gpu].astype(np.int64)),
+        "basis": _taken(["allocation", "sampled"], _is_sampled(m)[gpu].astype(np.int64)),
         "src_topic_id": _taken([topic_id], np.zeros(size, np.int64)),
     }
     return columns

@@ -15,9 +15,10 @@ Columns = dict[str, Any]
 STRIP = (
     "message", "gpu", "window_start_us", "mapping_seq", "rows", "pieces", "row_first", "piece_first", "start_us",
     "end_us", "observed_us", "energy_observed_us", "memory_observed_us", "lost_mj", "unattributed_us",
-    "unattributed_mj", "listed",
+    "unattributed_mj", "listed", "allocated_us",
 )  # fmt: skip
-"""`listed`: bits of the pieces in which the driver told its lists of processes."""
+"""`listed`: bits of the pieces in which the driver told its lists of processes; `allocated_us`: observed, its use
+unknown."""
 ROW = (
     "pid", "start_ticks", "used_us", "variance_us2", "energy_mj", "memory_byte_ms", "memory_partial", "present",
 )  # fmt: skip

@@ -73,8 +73,21 @@ class Node:
         assert isinstance(gpu, Gpu)
         return gpu
 
-    def process(self, pid: int, cgroup: str, gpu: int = 0, memory_mib: int | None = 100, start_s: int = 0) -> None:
-        """A process with a context on a GPU, from now on; `memory_mib` None: the driver does not say."""
+    def instance(self, uuid: str, gpu_instance: int, gpu: int = 0) -> Gpu:
+        """A MIG instance of a GPU; as on all before Hopper, the driver tells no utilisation of a GPU in MIG mode."""
+        parent = self[gpu]
+        parent.mig_mode, made = 1, Gpu(uuid, self.event_us)
+        made.gpu_instance_id = gpu_instance
+        parent.instances = [*parent.instances, made]
+        for call in ("nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"):
+            self.library.codes |= {(call, parent.uuid): 3, (call, uuid): 3}
+        return made
+
+    def process(
+        self, pid: int, cgroup: str, gpu: int = 0, memory_mib: int | None = 100, start_s: int = 0,
+        on: Gpu | None = None,
+    ) -> None:  # fmt: skip
+        """A process with a context on a GPU or instance, from now on; `memory_mib` None: the driver does not say."""
         home = self.root / "proc" / str(pid)
         home.mkdir(exist_ok=True)
         ticks = (start_s + BOOTED_S) * TICKS_PER_SECOND
@@ -86,7 +99,8 @@ class Node:
             procs = group / "cgroup.procs"
             procs.write_text((procs.read_text() if procs.exists() else "") + f"{pid}\n")
         memory = (1 << 64) - 1 if memory_mib is None else memory_mib << 20
-        self[gpu].compute = [*self[gpu].compute, (pid, memory, NONE, NONE)]
+        device = on or self[gpu]
+        device.compute = [*device.compute, (pid, memory, NONE if on is None else on.gpu_instance_id, NONE)]
 
     def gone(self, pid: int, listed: bool = False) -> None:
         """The process ends; the driver may go on listing it."""
@@ -181,8 +195,9 @@ class Node:
         return sorted(self.granted, key=lambda grant: (grant.pod_name, grant.slot))
 
     def slots(self) -> list[DeviceSlots]:
-        """Slots that there are, one of each GPU unless told."""
-        return [DeviceSlots(gpu_uuid=gpu.uuid, slots=self.capacity.get(gpu.uuid, 1)) for gpu in self.library.gpus]
+        """Slots that there are, one of each GPU or its instances unless told."""
+        devices = [device for gpu in self.library.gpus for device in (gpu.instances or [gpu])]
+        return [DeviceSlots(gpu_uuid=device.uuid, slots=self.capacity.get(device.uuid, 1)) for device in devices]
 
     def produce(self, topic: str, _node: str, headers: Headers, payload: bytes) -> bool:
         """Takes a message."""

@@ -68,3 +68,71 @@ def test_field_case_18_time_shared_gpus_of_gke(make_node: object) -> None:
     rows = node.run()
     held = {(row["pod_name"], row["gpu_uuid"]): row["held_us"] for row in rows if row["at"] == 60 and row["pod_name"]}
     assert held == {("a", "GPU-0"): 30 * SECOND, ("b", "GPU-1"): 60 * SECOND}
+
+
+def mig(node: Node, pods: str = "a", instances: int = 2) -> None:
+    """A GPU in so many instances of which each pod holds one and has a process on it."""
+    made = [node.instance(f"MIG-{n}", n + 1) for n in range(instances)]
+    for n, pod in enumerate(pods):
+        node.pod(pod)
+        node.grant(pod, f"MIG-{n}", resource="nvidia.com/mig-1g.10gb")
+        node.process(10 + n, cgroup(pod), on=made[n])
+
+
+def test_field_case_19_use_of_an_instance_is_unknown_and_its_time_is_charged(node: Node) -> None:
+    """Without utilisation an instance is charged by who holds it; used is unknown, not 0 (dcgm-exporter#216, #105)."""
+    mig(node)
+    rows = node.run()
+    (row,) = rows.of("a", 60)
+    assert (row["gpu_uuid"], row["basis"]) == ("MIG-0", "allocation")
+    assert (row["used_us"], row["charged_us"], row["held_us"]) == (None, 60 * SECOND, 60 * SECOND)
+    assert (row["resident_us"], row["hot_idle_us"]) == (60 * SECOND, None)
+    assert rows.of("unallocated", 60, "MIG-1").sum("charged_us") == 60 * SECOND
+
+
+def test_field_case_20_time_shared_instance(node: Node) -> None:
+    """Two pods that share an instance are charged half of it each, by what they hold (kepler#1198, nvtop#256)."""
+    made = node.instance("MIG-0", 1)
+    node.capacity = {"MIG-0": 2}
+    for n, pod in enumerate("ab"):
+        node.pod(pod)
+        node.grant(pod, f"MIG-0::{n}", resource="nvidia.com/mig-1g.10gb.shared")
+        node.process(10 + n, cgroup(pod), on=made)
+    rows = node.run()
+    assert [rows.of(pod, 60).sum("charged_us") for pod in "ab"] == [30 * SECOND] * 2
+    assert all(row["used_us"] is None for pod in "ab" for row in rows.of(pod, 60))
+
+
+def test_field_case_20_instance_that_comes_in_mid_window(node: Node) -> None:
+    """An instance made while a window runs is found within a minute and charged from then; before it is unobserved."""
+    node.pod("a")
+    node.instance("MIG-9", 1)
+
+    def made() -> None:
+        node.process(10, cgroup("a"), on=node.instance("MIG-0", 2))
+        node.grant("a", "MIG-0")
+
+    node.at[91] = made
+    rows = node.run()
+    assert rows.of("a", 120).sum("charged_us") == 60 * SECOND
+    late = rows.of("a", 60, "MIG-0").sum("charged_us") + rows.of("unallocated", 60, "MIG-0").sum("charged_us")
+    assert 0 < late <= 29 * SECOND
+    assert late + rows.of("unobserved", 60, "MIG-0").sum("charged_us") == 60 * SECOND
+
+
+def test_field_case_25_board_has_energy_and_instances_have_none(node: Node) -> None:
+    """Energy that the driver tells of the board alone is unknown for its instances, not 0 (dcgm-exporter#561)."""
+    mig(node)
+    node[0].watts = 100
+    node.library.codes |= {("nvmlDeviceGetTotalEnergyConsumption", f"MIG-{n}"): 3 for n in range(2)}
+    assert {row["energy_mj"] for row in node.run() if row["at"] == 60} == {None}
+
+
+def test_field_case_23_every_look_up_of_56_instances_fails(make_node: object) -> None:
+    """Of eight GPUs in 56 instances each failing call is made once, not at every reading (dcgm-exporter#599)."""
+    node: Node = make_node(8)  # type: ignore[operator]
+    for n in range(56):
+        node.instance(f"MIG-{n}", n % 7 + 1, gpu=n // 7)
+    node.run()
+    assert node.library.calls["nvmlDeviceGetSamples"] <= 56 + 8
+    assert node.library.calls["nvmlDeviceGetProcessUtilization"] <= 56 + 8

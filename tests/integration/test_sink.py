@@ -39,7 +39,7 @@ def kafka(broker: str) -> Iterator[str]:
     drop(broker)
 
 
-def test_sink_killed_gives_equal_rows(kafka: str, tmp_path: Path) -> None:
+def test_field_case_69_sink_killed_between_insert_and_commit(kafka: str, tmp_path: Path) -> None:
     """kill -9 three times in mid-run: the rows equal those of an undisturbed sink, none is missing and none doubled."""
     ledger = tmp_path / "killed"
     messages = usage(600)

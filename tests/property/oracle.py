@@ -3,11 +3,11 @@
 import math
 from collections import defaultdict
 from fractions import Fraction
-from itertools import pairwise
 
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.samples import RING_OVERFLOW
 from stream_jobs.core.settings import MeterSettings
+from tests.property.oracle_grants import grants_at
 from tests.property.oracle_log import (
     TOPICS,
     NodeWalk,
@@ -64,57 +64,6 @@ def process_holder(snapshots, key, seq, pid, start, pods):
         if process.pod_uid in (pod.uid, pod.config_hash) and process.pod_uid:
             return f"{pod.uid}/id:{process.container_id[:12]}"
     return f"{process.pod_uid}/id:{process.container_id[:12]}" if process.pod_uid else "host"
-
-
-def grants_at(snapshots, pods, a, b):
-    """For every device, [(start, end, {holder: slots})] over the window, cut wherever a grant begins or ends."""
-    lives = defaultdict(set)
-    shown = defaultdict(list)
-    for _, snap in snapshots:
-        for grant in snap.grants if snap.grants_status == "ok" else []:
-            shown[grant.gpu_uuid, grant.slot, _owner(grant, snap.taken_us, pods)].append(snap.taken_us)
-    for (gpu, slot, (holder, runs)), taken in shown.items():
-        for start, end in runs or ((min(taken), max(taken)),):
-            if end > start:
-                lives[gpu, slot].add((start, holder, end))
-    out = defaultdict(list)
-    for (gpu, _), line in lives.items():
-        ordered = sorted(line)
-        for i, (start, holder, end) in enumerate(ordered):
-            stop = min([end, *(other[0] for other in ordered[i + 1 : i + 2])])
-            out[gpu].append((start, stop, holder))
-    result = {}
-    for gpu, line in out.items():
-        edges = sorted({a, b} | {t for start, end, _ in line for t in (start, end) if a < t < b})
-        result[gpu] = [
-            (x, y, _count([h for start, end, h in line if start <= x and y <= end])) for x, y in pairwise(edges)
-        ]
-    return result
-
-
-def _count(holders):
-    return {h: holders.count(h) for h in sorted(set(holders))}
-
-
-def _owner(grant, taken, pods):
-    def distance(pod):
-        end = 1 << 62 if pod.deleted_us is None else pod.deleted_us
-        return (
-            0
-            if pod.created_us <= taken < end
-            else pod.created_us - taken
-            if taken < pod.created_us
-            else taken - end + 1
-        )
-
-    mine = [p for p in pods if (p.namespace, p.name) == (grant.namespace, grant.pod_name)]
-    if not mine:
-        return f"{grant.namespace}/{grant.pod_name}/{grant.container_name}", ()
-    pod = min(mine, key=lambda p: (distance(p), -p.created_us, p.uid))
-    last = 1 << 62 if pod.deleted_us is None else pod.deleted_us
-    runs = [r for c in pod.containers if c.name == grant.container_name for r in c.runs]
-    lives = tuple((r.started_us, last if r.finished_us is None else r.finished_us) for r in runs)
-    return f"{pod.uid}/{grant.container_name}", lives
 
 
 def rows_of(log, settings: MeterSettings):
@@ -200,8 +149,11 @@ def window_rows(topics, cluster, node, a, sees, devices, boots, s):
         for x, y, held in grants.get(gpu, []):
             for holder, count in held.items():
                 sums[gpu, holder]["held_slots"] += count * (y - x)
-    for (gpu, holder), m in sums.items():
+    for (gpu, holder), m in list(sums.items()):
         held = m["held_slots"] // max(slots.get(gpu, 1), 1)
+        if sums[gpu, ""]["allocated"]:
+            # What was used of it nobody knows, nor what of it was idle.
+            m["used"] = m["hot"] = 0
         measures = tuple(m[name] for name in MEASURES)
         if gpu in names and (held or any(measures)):
             out[node, gpu, holder, a] = (held, observed[gpu], *measures)
@@ -240,6 +192,7 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
             piece_energy = 0
         if parts:
             observed[gpu] += x1 - x0
+            sums[gpu, ""]["allocated"] += _is_allocated(device, i)
         for row, mine, energy_mine in _cut_parts(parts, t0, t1, x0, x1, piece_energy):
             if row == "idle":
                 _idle(sums, gpu, mine, energy_mine, x0, x1, window, grants.get(gpu), slots.get(gpu, 1), hot)
@@ -249,9 +202,16 @@ def _reading_rows(sums, covered, observed, h, device, process, i, gpu, window, s
                 sums[gpu, holder][name] += value
 
 
+def _is_allocated(device, i):
+    """Whether it is a MIG instance of which the driver tells no use."""
+    return device["mig_mode"][i] == 1 and device["samples_status"][i] == 3
+
+
 def _parts(device, process, i, rows):
     """The shares of a reading, none where it is not to be trusted."""
     span, n = int(device["span_end_us"][i] - device["span_start_us"][i]), int(device["sample_count"][i])
+    if _is_allocated(device, i) and span:
+        return divide(span, 1, 0, [(j, None) for j in rows])
     trusted = device["samples_status"][i] == 0 and device["processes_status"][i] in (0, 6)
     if not trusted or n == 0 or span == 0:
         return []

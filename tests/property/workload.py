@@ -49,17 +49,21 @@ def reading_payload(rng, t0, t1, gpus, pids, seq, flags=0):
     process = {f.name: [] for f in PROCESS_SCHEMA}
     for index, gpu in enumerate(gpus):
         begin = t1 if rng.random() < 0.05 else t0
-        n = rng.choice([0, 1, 24, 30, 30, 31])
+        n = drawn = rng.choice([0, 1, 24, 30, 30, 31])
         answers = (0, 0) if rng.random() < 0.9 else (rng.choice([0, 6, 15]), rng.choice([3, 6, 15, 0]))
         energy = rng.randrange(1 << 40)
+        is_instance = answers[1] == 3 and energy % 2
+        if is_instance:
+            answers, n = (3, 3), 0
         values = dict(
             gpu_uuid=gpu, gpu_index=index, gpu_model="T", read_us=t1 + 1, span_start_us=begin, span_end_us=t1,
             sample_count=n,
-            sample_sum_points=rng.randrange(100 * n + 1), samples_status=answers[0], processes_status=answers[1],
+            sample_sum_points=min(rng.randrange(100 * drawn + 1), 100 * n),
+            samples_status=answers[0], processes_status=answers[1],
             lists_status=rng.choice([0, 0, 0, 4]), memory_total_bytes=1 << 34, memory_used_bytes=1 << 30,
             energy_start_mj=energy, energy_end_mj=energy + rng.randrange(4_000_000),
             energy_status=rng.choice([0, 0, 0, 3]),
-            mig_mode=0, mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]) | flags,
+            mig_mode=int(is_instance), mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]) | flags,
         )  # fmt: skip
         for name, value in values.items():
             device[name].append(value)

@@ -175,6 +175,29 @@ def test_driver_finds_mig_instances(library: Any, new_gpu: Any) -> None:
     assert [answer.gpu_uuid for answer in driver.read({})] == ["GPU-0"]
 
 
+def test_driver_handle_that_is_used_again_tells_nothing_of_the_old_instance(library: Any, new_gpu: Any) -> None:
+    """After a change of layout the handle of an instance may be another's: it is searched anew, and not mixed up."""
+    old, new = new_gpu("MIG-1"), new_gpu("MIG-2")
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [old]
+    driver = Driver()
+    driver.read({})
+    library.gpus[0].instances, new.energy_mj = [new], 77
+    [_, gone] = driver.read({})
+    assert (gone.gpu_uuid, gone.samples_status, gone.energy_status) == ("MIG-1", 2, 2)
+    [_, found] = driver.read({})
+    assert (found.gpu_uuid, found.energy_mj) == ("MIG-2", 77)
+
+
+def test_driver_does_not_ask_instances_again_after_a_search(library: Any, new_gpu: Any) -> None:
+    """A search for new instances, each minute, does not forget what the others do not support."""
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [new_gpu("MIG-1")]
+    library.codes["nvmlDeviceGetSamples"] = 3
+    driver = Driver()
+    for _ in range(30):
+        driver.read({})
+    assert library.calls["nvmlDeviceGetSamples"] == 2
+
+
 def test_driver_lost_mig_gpu_keeps_its_instances(library: Any, new_gpu: Any) -> None:
     """A MIG GPU off the bus stays a MIG GPU with its instances, so that its hardware is not counted a second time."""
     library.gpus[0].mig_mode, library.gpus[0].instances = 1, [new_gpu("MIG-1")]

@@ -16,6 +16,7 @@ PERIOD = 200_000
 class Said:
     """What the driver said of GPU-0."""
 
+    gpu_uuid: str = "GPU-0"
     samples_status: int = 0
     samples: list[tuple[int, int]] = field(default_factory=list)
     processes_status: int = 0
@@ -23,19 +24,21 @@ class Said:
     listed: list[tuple] = field(default_factory=list)
     energy_status: int = 0
     energy_mj: int = 0
+    mig_mode: int = 0
 
     def answer(self) -> DeviceAnswer:
         """As the driver's shell gives it."""
         return DeviceAnswer(
-            "GPU-0", 0, "m", 0, self.samples_status, [UtilisationSample(*row) for row in self.samples],
-            self.processes_status, [ProcessUtilisation(*row) for row in self.processes],
-            0, [ListedProcess(*row) for row in self.listed], 10, 5, self.energy_status, self.energy_mj,
+            self.gpu_uuid, 0, "m", self.mig_mode,
+            self.samples_status, [UtilisationSample(*row) for row in self.samples], self.processes_status,
+            [ProcessUtilisation(*row) for row in self.processes], 0,
+            [ListedProcess(*row) for row in self.listed], 10, 5, self.energy_status, self.energy_mj,
         )  # fmt: skip
 
 
 def _read(said: Said, before: DeviceState | None, now_us: int) -> tuple[DeviceReading, DeviceState]:
-    [reading], states = read_devices({} if before is None else {"GPU-0": before}, [said.answer()], now_us)
-    return reading, states["GPU-0"]
+    [reading], states = read_devices({} if before is None else {said.gpu_uuid: before}, [said.answer()], now_us)
+    return reading, states[said.gpu_uuid]
 
 
 def _every(start_us: int, end_us: int, points: int = 50) -> list[tuple[int, int]]:
@@ -164,3 +167,27 @@ def test_flags_of_the_reading_are_on_every_row() -> None:
     """A clock step is told on each device of the reading after it."""
     [reading], _ = read_devices({}, [Said().answer()], T, CLOCK_STEP)
     assert reading.flags == CLOCK_STEP | FIRST_READING
+
+
+def test_instance_without_utilisation_spans_from_reading_to_reading() -> None:
+    """Of a MIG instance the driver tells no samples: readings touch all the same, and begin anew after it was lost."""
+    said = Said("MIG-1", samples_status=3, processes_status=3, mig_mode=1)
+    first, state = _read(said, None, T)
+    assert (first.span_start_us, first.span_end_us, first.sample_count) == (T, T, 0)
+    second, state = _read(said, state, T + 5_000_000)
+    assert (second.span_start_us, second.span_end_us, second.sample_count) == (T, T + 5_000_000, 0)
+    gone, state = _read(Said("MIG-1", samples_status=15, processes_status=15, mig_mode=1), state, T + 10_000_000)
+    assert gone.span_start_us == gone.span_end_us
+    again, state = _read(said, state, T + 15_000_000)
+    assert again.span_start_us == again.span_end_us
+    later, _ = _read(said, state, T + 80_000_000)
+    assert later.span_start_us == later.span_end_us
+
+
+def test_gpu_without_utilisation_spans_nothing() -> None:
+    """A whole GPU that tells no samples is unobserved, in MIG mode or not: its instances are metered."""
+    for mode in (0, 1):
+        said = Said("GPU-0", samples_status=3, processes_status=3, mig_mode=mode)
+        _, state = _read(said, None, T)
+        reading, _ = _read(said, state, T + 5_000_000)
+        assert reading.span_start_us == reading.span_end_us

@@ -104,7 +104,7 @@ def test_sink_inserts_then_letters_then_progress_then_commit() -> None:
 
 
 @pytest.mark.parametrize("at", ["rows", "letter", "acknowledged", "progress"])
-def test_sink_tries_again_without_doubling(at: str) -> None:
+def test_field_case_69_sink_tries_again_without_doubling(at: str) -> None:
     """An outside that is away once, at any step: the same rows once, progress only after all before it."""
     outside, sink = _run(MESSAGES, _fails_once(at))
     assert len(outside.rows) == 4
