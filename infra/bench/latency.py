@@ -25,6 +25,7 @@ from infra.bench.steady import SteadyFleet
 from infra.bench.usage import usage_of
 from infra.demo.services import Services, gpumeter, log_tail
 from infra.front.place import live_front
+from infra.sim.interrupt import Interrupt
 from schemas.names import GPU_USAGE
 from stream_jobs.ledger import open_ledger
 
@@ -143,4 +144,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    Interrupt().listen()
     sys.exit(main())

@@ -28,6 +28,7 @@ from infra.bench.plan import FULL, QUICK, Plan, smaller
 from infra.bench.shape import FleetShape
 from infra.bench.workers import Run, Work, meter_log
 from infra.broker.errors import BrokerError
+from infra.sim.interrupt import Interrupt
 
 RESULT, SWEEPS, LOGS = Path("build/bench.json"), Path("build/bench-sweeps.json"), Path("build/bench-logs")
 DOCS = Path(__file__).parents[1] / "docs"
@@ -174,4 +175,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    Interrupt().listen()
     sys.exit(main())

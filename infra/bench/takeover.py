@@ -22,6 +22,7 @@ from infra.bench.kafka_log import broker, fill
 from infra.bench.lives import Life, wait_until
 from infra.bench.shape import GPUS_A_NODE, SECOND_US, FleetShape
 from infra.bench.steady import SteadyFleet
+from infra.sim.interrupt import Interrupt
 
 RESULT, LOGS = Path("build/bench-takeover.json"), Path("build/bench-takeover")
 REREAD_S = 300
@@ -191,4 +192,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    Interrupt().listen()
     sys.exit(main())

@@ -54,6 +54,8 @@ class ClusterState:
     """Nodes with late facts that may not be looked at yet."""
     waiting_nodes: set[str] = field(default_factory=set)
     """Those of them that wait for the clock alone, which is asked once a minute."""
+    planned_last: str = ""
+    """The node that revisions were looked for last."""
     planned_us: int = 0
     """The newest minute for which revisions were looked for."""
     due: DueNodes = field(default_factory=DueNodes)

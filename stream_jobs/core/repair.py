@@ -6,7 +6,7 @@ lane.revised), gathered.py keeps what is needed of it. Law: revisions are the or
 the crashes (tests/property/test_revisions.py).
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -58,13 +58,18 @@ class Plan:
 
 
 def plan_repairs(cluster: ClusterState) -> list[Plan]:
-    """The next looks that can be made now, in plans of a bounded size, oldest windows first."""
+    """The next looks that can be made now, in plans of a bounded size, oldest windows first.
+
+    Nodes take turns: none waits for those that come before it by name and are late again and again.
+    """
     ready_us, looks, done = cluster.ready_minute(), [], []
     if ready_us > cluster.planned_us:
         cluster.planned_us = ready_us
         cluster.late_nodes |= cluster.waiting_nodes
         cluster.waiting_nodes.clear()
-    for node in [cluster.nodes[name] for name in sorted(cluster.late_nodes)]:
+    names = sorted(cluster.late_nodes)
+    first = bisect_right(names, cluster.planned_last)
+    for node in [cluster.nodes[name] for name in names[first:] + names[:first]]:
         if not node.history.pending(FOREVER_US - 1):
             cluster.late_nodes.discard(node.node)
         pending = node.history.pending(ready_us)
@@ -77,6 +82,7 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
             continue
         looks += _looks(node, pending, cluster)
         done.append((node.node, max(fact.minute_us for fact in pending)))
+        cluster.planned_last = node.node
         if len(looks) >= LOOKS_AT_ONCE:
             break
     looks.sort(key=lambda look: (look.window_start_us, look.node))

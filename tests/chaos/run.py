@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from infra.sim.interrupt import Interrupt
 from tests.chaos.breaks import BREAKS, CAUGHT_ON
 from tests.chaos.checker import shown
 from tests.chaos.cluster import Cluster
@@ -173,4 +174,5 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
+    Interrupt().listen()
     sys.exit(_main())
