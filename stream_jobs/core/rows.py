@@ -31,6 +31,9 @@ _DIFFERENCES = ("held_us", "used_us", "memory_byte_ms", "energy_mj")
 
 _POD, _HOST, _UNATTRIBUTED, _UNOBSERVED = (KINDS.index(kind) for kind in (POD, HOST, UNATTRIBUTED, UNOBSERVED))
 
+_PARTIAL = 100
+"""From a hundredth of what was observed on, use that is unattributed is told: the driver's floor leaves less."""
+
 Nullable = tuple[Ints, Any]
 """Values and a mask of those that are known."""
 
@@ -89,8 +92,14 @@ def _cells(batch: Batch, m: Measures, gpu: Ints, kind: Any) -> tuple[dict[str, N
         "granted_elsewhere": missing & (granted > 0),
         "grant_missing": missing & ~ever,
         "memory_partial": pod & (m.memory_partial > 0),
+        "used_partial": pod & observed & _is_partial(batch, m)[gpu],
     }
     return cells, marks
+
+
+def _is_partial(batch: Batch, m: Measures) -> Any:
+    """Per GPU: whether so much of its use is nobody's that what its pods used may well be more than is known."""
+    return m.used_us[batch.of_gpu[UNATTRIBUTED]] * _PARTIAL > m.observed_us
 
 
 def _is_sampled(m: Measures) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from collector.errors import Retry
 from tests.field.gpu import SECOND, Load
-from tests.field.node import Node, cgroup
+from tests.field.node import NONE, Node, cgroup
 
 
 def alone(node: Node, memory_mib: int = 100) -> None:
@@ -21,6 +21,16 @@ def test_field_case_peer_1_old_samples_are_not_read_again(node: Node) -> None:
     rows = node.run()
     assert rows.of("a", 0).sum("used_us") >= 59_600_000
     assert rows.of("a", 60).sum("used_us") <= 200_000 and rows.of("a", 120).sum("used_us") == 0
+
+
+def test_field_case_peer_2_use_that_nobody_maps_is_no_clean_zero(node: Node) -> None:
+    """A pod that holds a GPU which a process used that is not in /proc: its use is told to be partial, not to be 0."""
+    node.pod("a")
+    node.grant("a", "GPU-0")
+    node[0].compute, node[0].loads = [(114855, 1 << 30, NONE, NONE)], [Load(114855, 50)]
+    rows = node.run()
+    assert rows.of("a", 60).flags() == {"used_partial"}
+    assert rows.of("unattributed", 60).sum("used_us") == 30 * SECOND
 
 
 def test_field_case_peer_4_device_and_pods_are_one_sum(node: Node) -> None:

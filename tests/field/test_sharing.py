@@ -38,6 +38,7 @@ def test_field_case_04_device_figure_copied_to_each_pod(node: Node) -> None:
     node[0].loads, node[0].names_processes = [Load(10, 71)], False
     rows = [row for row in node.run() if row["at"] == 60]
     assert sum(row["used_us"] for row in rows) == 42_600_000
+    assert all(row["flags"] == ["used_partial"] for row in rows if row["pod_name"])
     assert [row["holder_kind"] for row in rows if row["used_us"]] == ["unattributed"]
 
 
@@ -80,7 +81,7 @@ def test_field_case_09_utilisation_above_100(node: Node) -> None:
     rows = node.run()
     assert sum(row["used_us"] for row in rows if row["at"] == 60) == 30 * SECOND
     assert rows.of("unattributed", 60).sum("used_us") == 30 * SECOND
-    assert node.metrics.refused_rows > 10
+    assert rows.of("a", 60).flags() == {"used_partial"} and node.metrics.refused_rows > 10
 
 
 def test_field_case_10_processes_not_found_on_a_busy_device(node: Node) -> None:
@@ -90,6 +91,7 @@ def test_field_case_10_processes_not_found_on_a_busy_device(node: Node) -> None:
     rows = node.run()
     assert rows.of("unattributed", 60).sum("used_us") == 24 * SECOND
     assert rows.of("a", 60).sum("memory_byte_ms") == (100 << 20) * 60_000
+    assert rows.of("a", 60).flags() == {"used_partial"}
 
 
 def test_field_case_11_hand_over_in_mid_window(node: Node) -> None:
