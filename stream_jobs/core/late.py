@@ -48,6 +48,12 @@ class LateFact:
         starts = calendar.starts(first, min(self.before_us, self.end_us))
         return [start_us for start_us in starts if calendar.end_of(start_us) >= reach_us]
 
+    def last_window(self, low_us: int, settings: MeterSettings) -> int | None:
+        """The last of `windows`, at once: a pod's record may touch days of them."""
+        calendar, edge_us = settings.calendar, min(self.before_us, self.end_us)
+        first = max(calendar.start_of(max(self.start_us, self.minute_us - settings.reach_us - 1)), low_us)
+        return calendar.start_of(edge_us - 1) if edge_us > first else None
+
 
 def pod_changes_from(old: PodRecord | None, new: PodRecord) -> int:
     """Since when a window may look different with a pod's new record than with the one before it; else never.

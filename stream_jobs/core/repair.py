@@ -29,8 +29,8 @@ from .settings import MeterSettings
 from .window import NodeWindow
 
 LOOKS_A_PLAN = 200
-LOOKS_AT_ONCE = 10_000
-"""About as many are planned at a time: planning is one step of a round."""
+LOOKS_AT_ONCE, NODES_AT_ONCE = 10_000, 200
+"""About as many are planned at a time: planning is one step of a round, also where no window has to be looked at."""
 _NEAR = 500
 """Parts of a log that are no further apart than this are read as one."""
 
@@ -83,7 +83,7 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
         looks += _looks(node, pending, cluster)
         done.append((node.node, max(fact.minute_us for fact in pending)))
         cluster.planned_last = node.node
-        if len(looks) >= LOOKS_AT_ONCE:
+        if len(looks) >= LOOKS_AT_ONCE or len(done) >= NODES_AT_ONCE:
             break
     looks.sort(key=lambda look: (look.window_start_us, look.node))
     plans = [Plan(cluster.name, looks[at : at + LOOKS_A_PLAN]) for at in range(0, len(looks), LOOKS_A_PLAN)]
@@ -98,7 +98,7 @@ def plan_repairs(cluster: ClusterState) -> list[Plan]:
 def _is_closed(pending: list[LateFact], node: NodeState, cluster: ClusterState) -> bool:
     """Whether every window that the facts touch has its first result, or never gets one and is due all the same."""
     low_us, s = node.history.low_us if node.started else 0, cluster.settings
-    last = max((windows[-1] for fact in pending if (windows := fact.windows(low_us, s))), default=None)
+    last = max((window for fact in pending if (window := fact.last_window(low_us, s)) is not None), default=None)
     return last is None or (cluster.opens_us(node) > last and cluster.has_read_to_due(last))
 
 
