@@ -72,6 +72,9 @@ NAMES = {
     LIBRARY_NOT_FOUND: "library not found", FUNCTION_NOT_FOUND: "unknown to this driver", GPU_IS_LOST: "GPU lost",
     RESET_REQUIRED: "reset required",
 }  # fmt: skip
+ANOTHER_CODE = (
+    "Give the agent all of /dev/nvidia* or run it privileged, and see what nvidia-smi and the kernel's log say."
+)
 ANSWERED = (0, NOT_FOUND)
 """Codes of a utilisation call that works; that there was nothing is an answer."""
 
@@ -135,26 +138,26 @@ def mig(answers: Sequence[DeviceAnswer]) -> Finding:
 
 
 def lists(answers: Sequence[DeviceAnswer], garbled: bool) -> Finding:
-    """Whether the lists of GPUs that are not in MIG mode can be read; of garbled ones VERSION speaks."""
-    bad = [(a, a.lists_status) for a in _plain(answers) if a.lists_status]
+    """Whether the lists can be read; of garbled ones VERSION speaks, of rights in MIG mode MIG."""
+    bad = [(a, a.lists_status) for a in _there(answers) if a.lists_status and not _told_by_mig(a)]
     if garbled:
         return LISTS.warning("not read with this driver", VERSION.cost, VERSION.fix)
     if any(status == NO_PERMISSION for _, status in bad):
         return LISTS.fault(_told(bad))
-    return LISTS.warning(_told(bad)) if bad else LISTS.ok(f"{sum(len(a.listed) for a in _plain(answers))} entries")
+    return LISTS.warning(_told(bad)) if bad else LISTS.ok(f"{sum(len(a.listed) for a in answers)} entries")
 
 
 def samples(answers: Sequence[DeviceAnswer]) -> Finding:
     """Whether GPUs that are not in MIG mode say how busy they are."""
     bad = _bad(answers, lambda a: a.samples_status)
     if bad:
-        return SAMPLES.fault(_told(bad))
+        return _refused(SAMPLES, bad)
     empty = [(a, a.samples_status) for a in _plain(answers) if not a.samples]
     if empty:
         return SAMPLES.warning(
             f"the ring is empty: {_told(empty)}",
             "readings without samples are unobserved",
-            "Ask again after a minute; turn persistence mode on, without it an idle GPU takes no samples.",
+            "Ask again after a minute; if it stays so, turn persistence mode on and see what nvidia-smi says.",
         )
     return SAMPLES.ok(f"{sum(len(a.samples) for a in _plain(answers))} in the rings")
 
@@ -162,7 +165,7 @@ def samples(answers: Sequence[DeviceAnswer]) -> Finding:
 def process_utilisation(answers: Sequence[DeviceAnswer]) -> Finding:
     """Whether GPUs that are not in MIG mode say which process used them; that none did is an answer."""
     bad = _bad(answers, lambda a: a.processes_status)
-    return PROCESSES.fault(_told(bad)) if bad else PROCESSES.ok(f"{sum(len(a.processes) for a in answers)} processes")
+    return _refused(PROCESSES, bad) if bad else PROCESSES.ok(f"{sum(len(a.processes) for a in answers)} processes")
 
 
 def memory(answers: Sequence[DeviceAnswer]) -> Finding:
@@ -187,6 +190,16 @@ def named(status: int) -> str:
 
 def _told(bad: Iterable[tuple[DeviceAnswer, int]]) -> str:
     return "; ".join(f"GPU {answer.gpu_index} ({answer.gpu_uuid}): {named(status)}" for answer, status in bad)
+
+
+def _refused(check: Check, bad: Sequence[tuple[DeviceAnswer, int]]) -> Finding:
+    """A fault that nothing can put right where every code says so; else one of rights or of a passing state."""
+    final = all(status in (NOT_SUPPORTED, FUNCTION_NOT_FOUND) for _, status in bad)
+    return check.fault(_told(bad), fix="" if final else ANOTHER_CODE)
+
+
+def _told_by_mig(answer: DeviceAnswer) -> bool:
+    return answer.mig_mode == 1 and answer.lists_status in (NO_PERMISSION, NOT_SUPPORTED)
 
 
 def _is_instance(answer: DeviceAnswer) -> bool:
