@@ -103,6 +103,32 @@ def agent_settings() -> AgentSettings:
     return settings_from(os.environ, AgentSettings)  # noqa: TID251 this is the settings module
 
 
+def usable_settings() -> tuple[AgentSettings, str]:
+    """Settings as far as the environment can be used, with defaults for the rest, and what SettingsError would say."""
+    try:
+        return agent_settings(), ""
+    except SettingsError as error:
+        complaint = str(error)
+    usable = {PREFIX + name: "unknown" for name in ("CLUSTER", "NODE", "BOOTSTRAP_SERVERS")}
+    for name, text in os.environ.items():  # noqa: TID251 this is the settings module
+        if name.startswith(PREFIX) and _is_usable(usable | {name: text}):
+            usable[name] = text
+    return settings_from(usable, AgentSettings), complaint
+
+
+def _is_usable(environment: Mapping[str, str]) -> bool:
+    try:
+        settings_from(environment, AgentSettings)
+    except SettingsError:
+        return False
+    return True
+
+
+def mps_enumeration() -> str | None:
+    """NVML_MPS_DEVICE_ENUMERATION of the process's environment; None: not set."""
+    return os.environ.get("NVML_MPS_DEVICE_ENUMERATION")  # noqa: TID251 this is the settings module
+
+
 def leave_mps_enumeration() -> None:
     """Unsets NVML_MPS_DEVICE_ENUMERATION, under which handles are not physical GPUs and most calls fail (nvml.h)."""
     os.environ.pop("NVML_MPS_DEVICE_ENUMERATION", None)  # noqa: TID251 this is the settings module

@@ -35,6 +35,9 @@ SUBCOMMANDS = {
     "watcher": Subcommand("infra.cli.watcher:watcher", "Pods, nodes and the clock to Kafka.", "watcher", _RUN),
     "worker": Subcommand("infra.cli.worker:worker", "Kafka to closed windows: join, attribute, publish.", "jobs", _RUN),
     "sink": Subcommand("infra.cli.sink:sink", "Closed windows to ClickHouse.", "jobs", _RUN),
+    "doctor": Subcommand(
+        "collector.doctor.cli:main", "What is wrong on this node, its cost in truth, the fix.", "collector", _OPERATE
+    ),
     "status": Subcommand("infra.cli.status:status", "The pipeline at a glance.", "jobs", _OPERATE),
     "dead-letters": Subcommand(
         "infra.cli.dead_letters:app", "Messages that were refused: list, show, send again.", "jobs", _OPERATE
@@ -46,7 +49,7 @@ SUBCOMMANDS = {
     "migrate": Subcommand("infra.cli.migrate:migrate", "Bring the ledger's tables to this version.", "jobs", _OPERATE),
 }
 
-PLAIN = frozenset({"collector"})
+PLAIN = frozenset({"collector", "doctor"})
 """Subcommands that are a `main(argv) -> int` of their own and need neither typer nor rich."""
 
 OWN_PACKAGES = ("schemas", "collector", "stream_jobs", "infra")
