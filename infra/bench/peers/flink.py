@@ -1,11 +1,13 @@
 """Flink SQL embedded in a JVM of this process: tumbling windows per pod, checkpoints every 5 s, sums to a topic.
 
-Usage: python -m infra.bench.peers.flink BROKER SAMPLES LIBJVM CLASSPATH. Parallelism 1. CPU counts from where the job
-was submitted: planning is start-up, the compiling of its loops is not.
+Usage: python -m infra.bench.peers.flink BROKER SAMPLES LIBJVM CLASSPATH CHECKPOINTS. Parallelism 1. CPU counts from
+where the job was submitted: planning is start-up, the compiling of its loops is not. Checkpoints are files: in memory,
+the default, one of over 5 MiB fails the job. It is not restarted, since a figure with a restart in it is none.
 """
 
 import sys
 from glob import glob
+from pathlib import Path
 
 import jpype
 
@@ -35,11 +37,12 @@ SETTINGS = {
     "execution.checkpointing.interval": "5 s",
     "table.exec.source.idle-timeout": "5 s",
     "table.local-time-zone": "UTC",
+    "restart-strategy.type": "none",
 }
 
 
-def main(bootstrap: str, samples: int, library: str, classpath: str) -> None:
-    """Runs to the end of the topic."""
+def main(bootstrap: str, samples: int, library: str, classpath: str, checkpoints: str) -> None:
+    """Runs to the end of the topic; exit code 1 with all causes on stderr where the job fails."""
     watch = Watch("flink", samples)
     jpype.startJVM(
         library,
@@ -51,7 +54,7 @@ def main(bootstrap: str, samples: int, library: str, classpath: str) -> None:
         classpath=[jar for place in classpath.split(":") for jar in glob(place)],  # noqa: PTH207 a class path's own form
     )
     configuration = jpype.JClass("org.apache.flink.configuration.Configuration")()
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | {"execution.checkpointing.dir": Path(checkpoints).absolute().as_uri()}).items():
         configuration.setString(name, value)
     settings = jpype.JClass("org.apache.flink.table.api.EnvironmentSettings").newInstance().inStreamingMode()
     environment = jpype.JClass("org.apache.flink.table.api.TableEnvironment")
@@ -60,10 +63,13 @@ def main(bootstrap: str, samples: int, library: str, classpath: str) -> None:
         tables.executeSql(statement.format(broker=bootstrap))
     job = tables.executeSql(_JOB)
     watch.begin()
-    job.await_()
+    try:
+        job.await_()
+    except jpype.JException as error:
+        sys.exit(error.stacktrace())
     watch.end()
     watch.report()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -3,6 +3,7 @@
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from infra.bench.errors import BenchError
@@ -35,7 +36,8 @@ def run_peer(name: str, nodes: int, places: Places) -> Outcome:
         for topic in (SAMPLES, SUMS):
             make_topic(bootstrap, topic, PARTITIONS)
         fill_plain(bootstrap, SAMPLES, samples(shape))
-        outcome = _run(name, [bootstrap, str(samples_in_all(shape))], places)
+        with TemporaryDirectory(prefix="gpumeter-peer-", dir=places.folder) as scratch:
+            outcome = _run(name, [bootstrap, str(samples_in_all(shape))], places, scratch)
         told = outcome.shape if name == FAUST_EVENT else {}
         sums = (
             Sums(told["count"], told["points"])
@@ -48,10 +50,10 @@ def run_peer(name: str, nodes: int, places: Places) -> Outcome:
     return Outcome(**{field: getattr(outcome, field) for field in outcome.__struct_fields__} | {"shape": facts})
 
 
-def _run(name: str, arguments: list[str], places: Places) -> Outcome:
+def _run(name: str, arguments: list[str], places: Places, scratch: str) -> Outcome:
     python = sys.executable if name == FAUST_EVENT else places.peer_python
     if name == FLINK:
-        arguments = [*arguments, str(java_library()), ensure_jars("flink", _HERE / "flink_jars")]
+        arguments = [*arguments, str(java_library()), ensure_jars("flink", _HERE / "flink_jars"), scratch]
     places.logs.mkdir(parents=True, exist_ok=True)
     log = places.logs / f"peer-{name}.log"
     log.unlink(missing_ok=True)
