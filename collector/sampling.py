@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, LONGEST_SPAN_US, RING_OVERFLOW
+from schemas.samples import (
+    DEVICE_LOST,
+    ENERGY_RESET,
+    FIRST_READING,
+    LONGEST_SPAN_US,
+    RING_OVERFLOW,
+    SLICES_UNKNOWN,
+)
 
 from .answers import (
     GPU_IS_LOST,
@@ -81,6 +88,9 @@ class DeviceReading(NamedTuple):
     dropped_rows: int
     flags: int
     processes: list[ProcessRow]
+    parent_uuid: str = ""
+    slices: int = 1
+    slices_total: int = 1
 
 
 class _Span(NamedTuple):
@@ -121,7 +131,10 @@ def _read_device(
 ) -> tuple[DeviceReading, DeviceState]:
     possible = [s for s in answer.samples if 0 <= s.points <= 100 and s.time_us <= now_us + AHEAD_US]
     good = list({sample.time_us: sample for sample in possible}.values())
-    allocates = answer.mig_mode == 1 and answer.samples_status == NOT_SUPPORTED and answer.gpu_uuid.startswith("MIG-")
+    if answer.mig_mode == 1 and answer.slices_total == 1:
+        flags |= SLICES_UNKNOWN
+    is_metered = answer.gpu_uuid.startswith("MIG-") or answer.slices_total > 1
+    allocates = answer.mig_mode == 1 and answer.samples_status == NOT_SUPPORTED and is_metered
     span = _since_last(before, now_us) if allocates else _span(before, good, now_us)
     used = [row for row in answer.processes if _is_possible(row, before.last_seen_us or 0, now_us)]
     listed = [row for row in answer.listed if 0 < row.pid <= LARGEST_PID]
@@ -136,6 +149,7 @@ def _read_device(
         answer.samples_status, answer.processes_status, answer.lists_status,
         answer.memory_total_bytes, answer.memory_used_bytes, start_mj, end_mj, energy_status,
         answer.mig_mode, refused, flags | span.flags | energy_flags, merge(used, listed),
+        answer.parent_uuid, answer.slices, answer.slices_total,
     )  # fmt: skip
     promised_us = max(before.promised_us, span.state.last_seen_us or 0, now_us - RING_REACH_US)
     return reading, span.state._replace(
@@ -147,7 +161,7 @@ def _read_device(
 
 
 def _since_last(before: DeviceState, now_us: int) -> _Span:
-    """Span of an instance without utilisation (nvml.h: not with MIG): from the reading before, if that was one, too."""
+    """Span of an instance or a GPU in MIG mode, without utilisation (nvml.h): from the reading before, if that was one, too."""
     if before.allocated_us is None or now_us - before.allocated_us > LONGEST_SPAN_US:
         return _Span(now_us, now_us, [], before, 0)
     start_us = min(max(before.allocated_us, before.promised_us), now_us)
