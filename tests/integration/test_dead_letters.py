@@ -10,6 +10,7 @@ import pytest
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.headers import Headers, encode_headers
+from schemas.ids import partition_of
 from schemas.names import DEAD_LETTERS, GPU_SAMPLES, POD_EVENTS
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import Refused
@@ -19,13 +20,14 @@ from tests.integration import fleet, harness
 from tests.integration.pages import gpumeter, gpumeter_json
 
 pytestmark = pytest.mark.needs_broker
-READING = encode_headers(Headers(record="reading", cluster="c", node="n", boot_id="b", seq=1))
-FUTURE = encode_headers(Headers(record="reading", version=99, cluster="c", node="n"))
-FOREIGN = encode_headers(Headers(record="pod", cluster="c", node="n"))
+NODES = [next(f"n{i}" for i in range(99) if partition_of("c", f"n{i}", 2) == partition) for partition in (0, 1)]
+READINGS = [encode_headers(Headers(record="reading", cluster="c", node=node, boot_id="b", seq=1)) for node in NODES]
+FUTURE = encode_headers(Headers(record="reading", version=99, cluster="c", node=NODES[1]))
+FOREIGN = encode_headers(Headers(record="pod", cluster="c", node=NODES[1]))
 GARBAGE = [
-    fleet.Sent(GPU_SAMPLES, 0, b"c/n", READING, b"\x00\xffnot arrow"),
+    fleet.Sent(GPU_SAMPLES, 0, b"c/n", READINGS[0], b"\x00\xffnot arrow"),
     fleet.Sent(GPU_SAMPLES, 1, b"c/n", FUTURE, b"later"),
-    fleet.Sent(GPU_SAMPLES, 1, b"c/n", READING, b""),
+    fleet.Sent(GPU_SAMPLES, 1, b"c/n", READINGS[1], b""),
     fleet.Sent(POD_EVENTS, 1, b"c/n", FOREIGN, b'{"uid": 5}'),
 ]
 
