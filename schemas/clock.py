@@ -37,7 +37,9 @@ def encode_clock(record: ClockRecord, key: bytes, topic: str, partition: int) ->
 def decode_clock(payload: bytes, key: bytes, topic: str, partition: int) -> ClockRecord:
     """The record; ValueError where the JSON is wrong or, with a key, the signature does not match."""
     record = msgspec.json.decode(payload, type=ClockRecord)
-    if key and not hmac.compare_digest(record.signature, _signature(key, topic, partition, record)):
+    if key and not hmac.compare_digest(
+        record.signature.encode(errors="replace"), _signature(key, topic, partition, record).encode()
+    ):
         where = f"on {topic}/{partition}"
         raise ValueError(f"clock record of cluster {record.cluster!r} at {record.now_us} {where}: wrong signature")
     return record

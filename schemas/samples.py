@@ -52,6 +52,8 @@ PROCESS_COLUMNS = (
 
 LONGEST_SPAN_US = 60_000_000
 """A reading spans no more: the driver's ring holds 12 to 14 s (72 s at one sample a second), a window no less."""
+LONGEST_MESSAGE_US = 3_600_000_000
+"""A message's readings lie no further apart; a collector gathers for a minute at most."""
 MPS_LIST = 4
 """Bit of `lists`: the process is in the MPS list."""
 

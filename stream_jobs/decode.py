@@ -182,6 +182,8 @@ def _check_cells(*tables: pa.Table) -> None:
                 raise DecodeError(f"{part} rows: column {field.name} holds {column.null_count} nulls, it may hold none")
             if pa.types.is_string(field.type) and _is_too_long(column):
                 raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
+        if part == "device" and pc.min(pc.binary_length(table.column("gpu_uuid"))).as_py() == 0:
+            raise DecodeError("device rows: column gpu_uuid holds an empty text, no GPU has such a name")
 
 
 def _is_too_long(column: pa.ChunkedArray) -> bool:

@@ -250,7 +250,8 @@ def _make_app(settings: WorkerSettings) -> Any:
         broker_heartbeat_interval=1,
         broker_rebalance_timeout=10,
         broker_request_timeout=15,
-        broker_max_poll_interval=300,
+        # While a worker reads again past Faust nothing is polled, for hours where much is; the watchdog sees who hangs.
+        broker_max_poll_interval=86_400,
         stream_wait_empty=False,
         # Fetches: what is on its way when a topic is paused still comes, so it has to be little beside what is held.
         stream_buffer_maxsize=8,

@@ -204,12 +204,13 @@ def open_lane(
     topic_id: str,
     begin: Progress | dict[str, int],
     reached: dict[str, int] | None = None,
+    partitions: int = 0,
 ) -> Lane:
     """A lane that goes on from a progress, or begins at the given offset of each topic: where its log starts.
 
-    `reached` is where the partition was when that progress was saved.
+    `reached` is where the partition was when that progress was saved; of 0 partitions every node belongs on this one.
     """
-    meter = PartitionMeter(settings, Source(partition, topic_id), begin)
+    meter = PartitionMeter(settings, Source(partition, topic_id, partitions), begin)
     offsets = dict(begin.offsets if isinstance(begin, Progress) else begin)
     return Lane(partition, generation, meter, offsets, reached=reached or {})
 

@@ -36,8 +36,9 @@ class Opener:
         topics = {topic: self._layout.ids[topic] for topic in INPUT_TOPICS}
         for partition, (progress, reached) in zip(partitions, loaded, strict=True):
             begin = progress or starts[partition]
-            lane = open_lane(partition, generation, self._rules.settings, topics[GPU_SAMPLES], begin, reached)
-            lane.topics, lane.partitions = topics, self._layout.partitions
+            settings, count = self._rules.settings, self._layout.partitions
+            lane = open_lane(partition, generation, settings, topics[GPU_SAMPLES], begin, reached, count)
+            lane.topics, lane.partitions = topics, count
             for topic, offset in lane.expected.items():
                 if starts[partition][topic] > offset:
                     raise Stop(truncated(topic, partition, offset, starts[partition][topic]))

@@ -11,12 +11,13 @@ from schemas.gaps import decode_gap
 from schemas.headers import Headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import NodeRecord, PodRecord, decode_node, decode_pod
-from schemas.samples import CLOCK_AHEAD
+from schemas.samples import CLOCK_AHEAD, LONGEST_MESSAGE_US
 from schemas.snapshots import decode_snapshot
 from stream_jobs.decode import DecodeError, Reading, decode_readings
 from stream_jobs.decode_checks import Columns
 from stream_jobs.errors import DeadLetter
 
+from .assemble import touched
 from .held import Arrived
 from .settings import MeterSettings
 from .window import SeenGap, SeenSnapshot
@@ -68,12 +69,15 @@ def content_of(
         raise decoded
     if isinstance(decoded, Arrived):
         _refuse_far_future(headers.record, decoded.newest_us, record.append_us, settings)
+        _refuse_long(headers.record, decoded.start_us, decoded.end_us)
         is_ahead = not settings.simulated_time and decoded.newest_us - record.append_us > settings.ahead_us
         return Content(record.offset, headers, decoded._replace(flags=CLOCK_AHEAD) if is_ahead else decoded)
     if decoded is not None:
         device = decoded[0]
         read_us = max(int(device[name].max(initial=0)) for name in ("read_us", "span_end_us"))
         _refuse_far_future(headers.record, read_us, record.append_us, settings)
+        if len(device["read_us"]):
+            _refuse_long(headers.record, *touched(device))
         if not settings.simulated_time and read_us - record.append_us > settings.ahead_us:
             decoded = (device | {"flags": device["flags"] | CLOCK_AHEAD}, decoded[1])
         reading = Reading(headers.boot_id, headers.epoch_us, headers.seq, record.offset, *decoded)
@@ -85,7 +89,8 @@ def content_of(
     if topic in (GPU_SAMPLES, POD_MAPPINGS) and headers.record == h.GAP:
         gap = decode_gap(record.payload)
         _refuse_far_future(headers.record, gap.end_us, record.append_us, settings)
-        return Content(record.offset, headers, gap=SeenGap(record.offset, gap.start_us, gap.end_us))
+        start_us = max(gap.start_us, gap.end_us - settings.reach_us)
+        return Content(record.offset, headers, gap=SeenGap(record.offset, start_us, gap.end_us))
     if topic == POD_EVENTS and headers.record == h.POD_EVENT:
         return Content(record.offset, headers, pod=decode_pod(record.payload))
     if topic == POD_EVENTS and headers.record == h.NODE_EVENT:
@@ -122,6 +127,15 @@ def contents_of(
         except (DeadLetter, ValueError, RecursionError):  # refused when it was first read
             continue
     return found
+
+
+def _refuse_long(record: str, start_us: int, end_us: int) -> None:
+    """Refuses what a collector cannot have gathered in one message: it would touch each window in between."""
+    if end_us - start_us > LONGEST_MESSAGE_US:
+        raise ValueError(
+            f"{record} touches {(end_us - start_us) // 1_000_000} s, from {start_us} to {end_us} us, at most "
+            f"{LONGEST_MESSAGE_US // 1_000_000} s: was the node's clock set in between?"
+        )
 
 
 def _refuse_far_future(record: str, read_us: int, append_us: int, settings: MeterSettings) -> None:

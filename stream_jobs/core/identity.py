@@ -55,6 +55,10 @@ def _pod_holder(pod: PodRecord, container: ContainerRecord | None, container_id:
     )
 
 
+UNKNOWN_REASONS = frozenset({"gone", "unmapped", "unreadable"})
+"""What a snapshot may say of a process that it does not know (schemas/snapshots.py): the reason becomes a flag."""
+
+
 @dataclass(slots=True)
 class Directory:
     """The pods of a node as far as a cut shows them, looked up by each identity they have."""
@@ -86,7 +90,7 @@ class Directory:
         if process.kind == HOST_PROCESS:
             return pseudo(HOST)
         if process.kind != CONTAINER:
-            return pseudo(UNATTRIBUTED, process.reason or "unknown_process")
+            return pseudo(UNATTRIBUTED, process.reason if process.reason in UNKNOWN_REASONS else "unknown_process")
         named = self._of_containers.get(process.container_id)
         if named is not None:
             return named

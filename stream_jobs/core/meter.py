@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from schemas import headers as h
 from schemas.clock import decode_clock
+from schemas.ids import partition_of
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
 from stream_jobs.decode import DecodeError
 from stream_jobs.errors import DeadLetter
@@ -172,6 +173,7 @@ class PartitionMeter:
         if headers.record == h.CLOCK:
             self._clock(topic, record)
             return
+        self._check_place(headers)
         cluster = self._cluster(headers.cluster, record.append_us, {topic: record.offset})
         content = content_of(topic, record, headers, decoded, self.settings)
         if content.arrived is not None:
@@ -185,6 +187,22 @@ class PartitionMeter:
             cluster.take_pod(headers.node, record.offset, content.pod)
         elif content.record is not None:
             cluster.take_record(headers.node, record.offset, content.record)
+
+    def _check_place(self, headers: h.Headers) -> None:
+        """Refuses a record of no node, and one of a node that belongs on another partition: it would count twice."""
+        known = self._clusters.get(headers.cluster)
+        if known is not None and headers.node in known.nodes:
+            return
+        if not headers.cluster or not headers.node:
+            raise DeadLetter("headers", f"cluster {headers.cluster!r}, node {headers.node!r}: neither may be empty")
+        count, mine = self.source.partitions, self.source.partition
+        right = partition_of(headers.cluster, headers.node, count) if count else mine
+        if right != mine:
+            raise DeadLetter(
+                "partition",
+                f"node {headers.node!r} of cluster {headers.cluster!r} belongs on partition {right} of {count}, not on "
+                f"{mine}: its sender knows another number of partitions; restart it",
+            )
 
     def _arrive(self, payloads: Sequence[bytes]) -> list[Arrived | DecodeError]:
         return arrive(payloads, self.settings.calendar)
@@ -210,9 +228,10 @@ class PartitionMeter:
         ahead_us = 0 if self.settings.simulated_time else clock.now_us - record.append_us
         if not -self.settings.reach_us <= ahead_us <= self.settings.ahead_us:
             self.counts["clocks_ignored"] += 1
+            self._forget_lost_clusters(record.append_us)
             return
         cluster = self._cluster(clock.cluster, record.append_us, {topic: record.offset})
-        cluster.heard_us = record.append_us
+        cluster.heard_us = max(cluster.heard_us, record.append_us)
         self.heard.setdefault(clock.cluster, Heard()).note_clock(clock.override)
         self.counts["overrides"] += clock.override and topic == GPU_SAMPLES
         moved = cluster.take_clock(topic, clock.now_us, record.offset, clock.override)

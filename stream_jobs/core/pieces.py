@@ -4,6 +4,7 @@ A piece is the part of a reading's span inside the window that no earlier readin
 the log, epoch, sequence). Law: pieces of a GPU do not overlap (tests/property/test_meter.py).
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +45,14 @@ def pieces(
 
 
 def _uncovered(ranked: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """What none before covers, as (reading, start, end); what is covered is kept as sorted starts and ends, apart."""
     kept: list[tuple[int, int, int]] = []
+    starts: list[int] = []
+    ends: list[int] = []
     for reading, start, end in ranked:
-        free = [(start, end)]
-        for _, x, y in kept:
-            free = [part for p, q in free for part in ((p, min(q, x)), (max(p, y), q)) if part[1] > part[0]]
-        kept += [(reading, p, q) for p, q in free]
+        first, last = bisect_left(ends, start), bisect_right(starts, end)
+        edges = [start, *(t for pair in zip(starts[first:last], ends[first:last], strict=True) for t in pair), end]
+        kept += [(reading, p, q) for p, q in zip(edges[::2], edges[1::2], strict=True) if q > p]
+        starts[first:last] = [min(edges)]
+        ends[first:last] = [max(edges)]
     return kept

@@ -61,3 +61,5 @@ class Source:
 
     partition: int
     topic_id: str = ""
+    partitions: int = 0
+    """How many there are; 0: not known, every node is taken for one of this."""

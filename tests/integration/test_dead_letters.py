@@ -10,6 +10,7 @@ import pytest
 from infra.broker.kafka import LocalKafka
 from infra.broker.topics import apply
 from schemas.headers import Headers, encode_headers
+from schemas.ids import message_key, partition_of
 from schemas.names import DEAD_LETTERS, GPU_SAMPLES, POD_EVENTS
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import Refused
@@ -19,14 +20,16 @@ from tests.integration import fleet, harness
 from tests.integration.pages import gpumeter, gpumeter_json
 
 pytestmark = pytest.mark.needs_broker
-READING = encode_headers(Headers(record="reading", cluster="c", node="n", boot_id="b", seq=1))
-FUTURE = encode_headers(Headers(record="reading", version=99, cluster="c", node="n"))
-FOREIGN = encode_headers(Headers(record="pod", cluster="c", node="n"))
+NODES = [next(f"n{i}" for i in range(99) if partition_of("c", f"n{i}", 2) == partition) for partition in (0, 1)]
+KEYS = [message_key("c", node) for node in NODES]
+READINGS = [encode_headers(Headers(record="reading", cluster="c", node=node, boot_id="b", seq=1)) for node in NODES]
+FUTURE = encode_headers(Headers(record="reading", version=99, cluster="c", node=NODES[1]))
+FOREIGN = encode_headers(Headers(record="pod", cluster="c", node=NODES[1]))
 GARBAGE = [
-    fleet.Sent(GPU_SAMPLES, 0, b"c/n", READING, b"\x00\xffnot arrow"),
-    fleet.Sent(GPU_SAMPLES, 1, b"c/n", FUTURE, b"later"),
-    fleet.Sent(GPU_SAMPLES, 1, b"c/n", READING, b""),
-    fleet.Sent(POD_EVENTS, 1, b"c/n", FOREIGN, b'{"uid": 5}'),
+    fleet.Sent(GPU_SAMPLES, 0, KEYS[0], READINGS[0], b"\x00\xffnot arrow"),
+    fleet.Sent(GPU_SAMPLES, 1, KEYS[1], FUTURE, b"later"),
+    fleet.Sent(GPU_SAMPLES, 1, KEYS[1], READINGS[1], b""),
+    fleet.Sent(POD_EVENTS, 1, KEYS[1], FOREIGN, b'{"uid": 5}'),
 ]
 
 
@@ -76,7 +79,7 @@ def test_letters_are_listed_shown_and_sent_again(kafka: str) -> None:
     again = json.loads(out)["sent"]
     message = _last(kafka, GPU_SAMPLES, 1)
     assert (code, [row["new_offset"] for row in again]) == (0, [message.offset()])
-    assert (message.value(), message.headers(), message.key()) == (b"later", FUTURE, b"c/n")
+    assert (message.value(), message.headers(), message.key()) == (b"later", FUTURE, KEYS[1])
     assert '"event": "retried"' in lines
     harness.wait_until(lambda: len(_letters(kafka)) == len(GARBAGE) + 1, 20, str)
 

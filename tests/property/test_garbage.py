@@ -59,7 +59,7 @@ def test_refusals_are_counted_by_one_word() -> None:
     good = Headers(record="reading", cluster="c", node="n0", boot_id="b")
     cases = [
         (Headers(record="reading", version=9, cluster="c"), b"", "version"),
-        (Headers(record="pod", cluster="c"), b"", "record"),
+        (Headers(record="pod", cluster="c", node="n0"), b"", "record"),
         (Headers(record="clock", cluster="c"), b"{}", "clock"),
         (good, b"x", "decode"),
     ]

@@ -26,7 +26,16 @@ def test_clock_counts_only_where_it_was_signed_for(key: bytes, topic: str, parti
         decode_clock(encode_clock(RECORD, KEY, GPU_SAMPLES, 3), key, topic, partition)
 
 
-@pytest.mark.parametrize("change", [{"now_us": 1}, {"cluster": "d"}, {"override": True}, {"signature": ""}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"now_us": 1},
+        {"cluster": "d"},
+        {"override": True},
+        {"signature": ""},
+        {"signature": "é"},
+    ],
+)
 def test_clock_that_was_changed_is_refused(change: dict[str, object]) -> None:
     """Each field is under the signature; a record without one does not count where there is a key."""
     signed = msgspec.json.decode(encode_clock(RECORD, KEY, GPU_SAMPLES, 3))
