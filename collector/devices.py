@@ -54,7 +54,7 @@ def mig_mode(handle: Any, before: Device | None) -> int:
 
 
 def instances(parent: Device, before: Mapping[str, Device]) -> dict[str, Device]:
-    """MIG instances of a GPU by UUID, with slices where those of all are known; `before`: what the last search found."""
+    """MIG instances of a GPU by UUID, with slices where all are known; `before`: what the last search found."""
     found: dict[str, Device] = {}
     if parent.mig_mode != 1:
         return found

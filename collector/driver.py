@@ -33,6 +33,8 @@ PROBE_EVERY = 12
 """Readings between two searches for new MIG instances, and at most for lost devices (1, 2, 4, 8 at first)."""
 FORGIVE_EVERY = 60
 """Readings after which a call that was not supported is tried again: a refusal may have been a passing one."""
+
+
 class Driver:
     """Reads every device; `read` first starts the library or searches for devices where that is due."""
 

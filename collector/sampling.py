@@ -46,6 +46,8 @@ class DeviceState(NamedTuple):
     energy_status: int = 0
     energy_mj: int | None = None
     promised_us: int = 0
+    mig_mode: int | None = None
+    """Mode of the reading before: what a GPU was before it changed says nothing of it after."""
     allocated_us: int | None = None
     """When it was read last, if it is an instance whose use the driver does not tell."""
 
@@ -129,6 +131,8 @@ def complete_to(states: Mapping[str, DeviceState]) -> int:
 def _read_device(
     before: DeviceState, answer: DeviceAnswer, now_us: int, flags: int
 ) -> tuple[DeviceReading, DeviceState]:
+    if before.mig_mode not in (None, answer.mig_mode):
+        before = DeviceState(promised_us=before.promised_us)
     possible = [s for s in answer.samples if 0 <= s.points <= 100 and s.time_us <= now_us + AHEAD_US]
     good = list({sample.time_us: sample for sample in possible}.values())
     if answer.mig_mode == 1 and answer.slices_total == 1:
@@ -156,12 +160,13 @@ def _read_device(
         energy_status=answer.energy_status,
         energy_mj=answer.energy_mj if answer.energy_status == 0 else None,
         promised_us=promised_us,
+        mig_mode=answer.mig_mode,
         allocated_us=now_us if allocates else None,
     )
 
 
 def _since_last(before: DeviceState, now_us: int) -> _Span:
-    """Span of an instance or a GPU in MIG mode, without utilisation (nvml.h): from the reading before, if that was one, too."""
+    """Span without utilisation, as with MIG (nvml.h): from the reading before, if that was such a one, too."""
     if before.allocated_us is None or now_us - before.allocated_us > LONGEST_SPAN_US:
         return _Span(now_us, now_us, [], before, 0)
     start_us = min(max(before.allocated_us, before.promised_us), now_us)

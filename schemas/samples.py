@@ -33,7 +33,7 @@ DEVICE_COLUMNS = (
     Column("slices", "int16", "compute slices: of an instance its own, of a GPU in MIG mode all of it; else 1"),
     Column("slices_total", "int16", "compute slices of the whole GPU (7, 4); 1 outside MIG, and where not known"),
 )
-DEVICE_DEFAULTS = {"parent_uuid": "", "slices": 1, "slices_total": 1}
+DEVICE_DEFAULTS: dict[str, str | int] = {"parent_uuid": "", "slices": 1, "slices_total": 1}
 """Columns that version 2 added, and what version 1 said without them."""
 
 PROCESS_COLUMNS = (

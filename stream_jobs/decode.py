@@ -225,9 +225,11 @@ def _untrue(block: Block) -> dict[int, DecodeError]:
 
 
 def encode_reading(device: Columns, process: Columns) -> bytes:
-    """The payload that `decode_reading` reads: two Arrow IPC streams back to back."""
+    """The payload that `decode_reading` reads: two Arrow IPC streams; device columns may be version 1's."""
     sink = pa.BufferOutputStream()
-    for columns, schema in ((device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA)):
+    size = len(device["read_us"])
+    told = {name: np.array([value] * size) for name, value in DEVICE_DEFAULTS.items()}
+    for columns, schema in ((told | device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA)):
         batch = pa.record_batch([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
         with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(batch)

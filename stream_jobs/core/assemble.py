@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schemas.pods import NodeRecord, PodRecord
 from stream_jobs.decode_checks import Columns
 
-from .held import AnyReading, DeviceFacts, devices_of, together
+from .held import AnyReading, DeviceFacts, devices_of, listings_in, together
 from .settings import MeterSettings
 from .window import NodeWindow, SeenGap, SeenSnapshot, Stretch
 
@@ -65,17 +65,26 @@ def assemble(
         spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
         listing=listed.offset if listed else -1,
         listed_us=listed.read_us if listed else 0,
-        stretches=stretches(start_us, end_us, facts.lists) if is_sliced else [],
+        stretches=_stretches(start_us, end_us, facts) if is_sliced else [],
     )
 
 
-def stretches(start_us: int, end_us: int, lists: Sequence[DeviceList]) -> list[Stretch]:
+def _stretches(start_us: int, end_us: int, facts: Facts) -> list[Stretch]:
     """Which devices there were until when in [start, end), where instances of a GPU may come and go.
 
-    A list counts from the one before it on; without one read in that time the last before it counts.
+    A list counts from the one before it on. Behind the last that was read in that time the first of the readings counts
+    that reach into it from later, else that last; without any the last before it.
     """
+    lists = [listed for listed in facts.lists if listed.read_us >= start_us]
+    later = [
+        DeviceList(read_us, reading.offset, devices)
+        for reading in facts.readings
+        for read_us, devices in listings_in(reading)
+        if read_us >= end_us
+    ]
+    lists += sorted(later, key=lambda d: (d.read_us, d.offset))[:1]
     found: list[Stretch] = []
-    for listed in [d for d in lists if d.read_us >= start_us] or lists[-1:]:
+    for listed in lists or facts.lists[-1:]:
         if found and found[-1].devices == listed.devices:
             found.pop()
         found.append(Stretch(listed.read_us, listed.devices))

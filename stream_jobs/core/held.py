@@ -139,6 +139,15 @@ def devices_of(reading: AnyReading) -> list[DeviceFacts]:
     return _facts_of(reading.device)
 
 
+def listings_in(reading: AnyReading) -> list[Listing]:
+    """The devices that a reading lists, as `listings_of` its rows."""
+    if not isinstance(reading, HeldReading):
+        return listings_of(reading.device)
+    block, at = reading.block, reading.at
+    read_us = block.device["read_us"].part(int(block.device_first[at]), int(block.device_first[at + 1]))
+    return block.listings.get(at) or [(int(read_us.max()), reading.devices)]
+
+
 def listings_of(device: Columns) -> list[Listing]:
     """The devices that decoded device rows list: at each reading where a GPU is in MIG mode, else once, at the last."""
     read_us = device["read_us"]

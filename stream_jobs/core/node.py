@@ -278,12 +278,11 @@ class NodeState:
         self.sample_gaps = [SeenGap(*gap) for gap in carry.gaps]
         self.device_lists = []
         for read_us, offset, devices in carry.device_lists:
-            known = [DeviceFacts(*facts) for facts in devices]
-            self.device_lists.append(DeviceList(read_us, offset, known or self.device_lists[-1].devices))
+            self.device_lists.append(DeviceList(read_us, offset, list(devices) or self.device_lists[-1].devices))
 
-    def _distinct_lists(self) -> list[tuple[int, int, Sequence[tuple[str | int, ...]]]]:
+    def _distinct_lists(self) -> list[tuple[int, int, Sequence[DeviceFacts]]]:
         """Device lists for the carry; one that equals the list before it is written as an empty one."""
-        out: list[tuple[int, int, Sequence[tuple[str | int, ...]]]] = []
+        out: list[tuple[int, int, Sequence[DeviceFacts]]] = []
         last: Sequence[DeviceFacts] = ()
         for listed in self.device_lists:
             devices = listed.devices
