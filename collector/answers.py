@@ -7,7 +7,7 @@ has exactly one consequence, and an unknown code is counted, never taken for an 
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 SUCCESS = 0
 UNINITIALIZED = 1
@@ -74,15 +74,34 @@ class DeviceAnswer(NamedTuple):
     memory_used_bytes: int
     energy_status: int
     energy_mj: int
+    parent_uuid: str = ""
+    slices: int = 1
+    slices_total: int = 1
+    """Of a MIG instance and of a GPU in MIG mode; 1 where the driver does not tell."""
 
     def statuses(self) -> tuple[int, ...]:
         """Return codes of all its calls."""
         return (self.samples_status, self.processes_status, self.lists_status, self.energy_status)
 
 
-def lost(gpu_uuid: str, gpu_index: int, gpu_model: str, mig_mode: int, status: int) -> DeviceAnswer:
-    """The answer of a device that none of the calls reached: every call has `status`, the mode is the last known."""
-    return DeviceAnswer(gpu_uuid, gpu_index, gpu_model, mig_mode, status, [], status, [], status, [], -1, -1, status, 0)
+class Known(Protocol):
+    """What is known of a device without asking it."""
+
+    uuid: str
+    index: int
+    model: str
+    mig_mode: int
+    parent: str
+    slices: int
+    slices_total: int
+
+
+def lost(device: Known, status: int) -> DeviceAnswer:
+    """The answer of a device that none of the calls reached: every call has `status`, the rest is the last known."""
+    return DeviceAnswer(
+        device.uuid, device.index, device.model, device.mig_mode, status, [], status, [], status, [], -1, -1, status, 0,
+        device.parent, device.slices, device.slices_total,
+    )  # fmt: skip
 
 
 class Consequence(Enum):

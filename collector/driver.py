@@ -5,8 +5,7 @@ that was seen once has an answer in every reading, whatever the driver says (tes
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
 
 from . import nvml
 from .answers import (
@@ -25,6 +24,7 @@ from .answers import (
     consequence_of,
     lost,
 )
+from .devices import Device, instances, mig_mode
 from .errors import Retry, Stop
 from .nvml_rows import lists_are_garbled
 
@@ -33,40 +33,6 @@ PROBE_EVERY = 12
 """Readings between two searches for new MIG instances, and at most for lost devices (1, 2, 4, 8 at first)."""
 FORGIVE_EVERY = 60
 """Readings after which a call that was not supported is tried again: a refusal may have been a passing one."""
-V = TypeVar("V")
-
-
-class Device:
-    """A GPU or MIG instance as the last search found it; `off` holds the calls that it does not support.
-
-    `parent` is the UUID of an instance's GPU, empty for a GPU.
-    """
-
-    def __init__(self, uuid: str, index: int, model: str, handle: Any, mig_mode: int, status: int = 0) -> None:
-        self.uuid = uuid
-        self.index = index
-        self.model = model
-        self.handle = handle
-        self.mig_mode = mig_mode
-        self.status = status
-        self.gpu_instance_id: int | None = None
-        self.parent = ""
-        self.off: dict[object, int] = {}
-
-    @property
-    def is_instance(self) -> bool:
-        """Whether it is a MIG instance and not a whole GPU."""
-        return self.uuid.startswith("MIG-")
-
-    def ask(self, capability: object, call: Callable[..., tuple[int, V]], *arguments: object) -> tuple[int, V | None]:
-        """Code and value of a call on this device; not made again, and None, where it was not supported."""
-        known = self.off.get(capability)
-        if known is not None:
-            return known, None
-        status, value = call(self.handle, *arguments)
-        if CONSEQUENCES.get(status) is Consequence.CAPABILITY_OFF:
-            self.off[capability] = status
-        return status, value
 
 
 class Driver:
@@ -162,9 +128,9 @@ class Driver:
             if answer:
                 failed[index] = answer
                 continue
-            mode = _mig_mode(handle, self._devices.get(uuid))
+            mode = mig_mode(handle, self._devices.get(uuid))
             found[uuid] = Device(uuid, index, nvml.text("nvmlDeviceGetName", handle)[1], handle, mode)
-            found |= _instances(found[uuid])
+            found |= instances(found[uuid], self._devices)
         alive = set(found)
         for uuid, device in self._devices.items():
             if uuid in alive and found[uuid].mig_mode == device.mig_mode and not device.status:
@@ -184,12 +150,12 @@ class Driver:
 
     def _answer(self, device: Device, last_seen_us: int | None) -> DeviceAnswer:
         if device.status:
-            return lost(device.uuid, device.index, device.model, device.mig_mode, device.status)
+            return lost(device, device.status)
         stale = self._stale(device)
         if stale:
-            return lost(device.uuid, device.index, device.model, device.mig_mode, stale)
+            return lost(device, stale)
         since_us = last_seen_us or 0
-        self._notice_mig_mode(device)
+        self._noticemig_mode(device)
         samples_status, samples = device.ask("samples", nvml.utilisation_samples, since_us)
         processes_status, processes = NOT_ASKED, None
         if last_seen_us is not None:
@@ -203,7 +169,7 @@ class Driver:
         return DeviceAnswer(
             device.uuid, device.index, device.model, device.mig_mode,
             samples_status, samples or [], processes_status, processes or [], lists_status, listed,
-            total, used, energy_status, energy_mj or 0,
+            total, used, energy_status, energy_mj or 0, device.parent, device.slices, device.slices_total,
         )  # fmt: skip
 
     @staticmethod
@@ -214,8 +180,8 @@ class Driver:
         status, uuid = nvml.text("nvmlDeviceGetUUID", device.handle)
         return status or (SUCCESS if uuid == device.uuid else INVALID_ARGUMENT)
 
-    def _notice_mig_mode(self, device: Device) -> None:
-        mode = device.mig_mode if device.is_instance else _mig_mode(device.handle, device)
+    def _noticemig_mode(self, device: Device) -> None:
+        mode = device.mig_mode if device.is_instance else mig_mode(device.handle, device)
         if mode != device.mig_mode:
             device.mig_mode, self._due = mode, Consequence.ENUMERATE
             device.off.clear()
@@ -246,21 +212,3 @@ class Driver:
             self._unknown_readings, due = 0, Consequence.INITIALISE
         if due is not Consequence.DATA:
             self._due = due
-
-
-def _mig_mode(handle: Any, before: Device | None) -> int:
-    """MIG mode of a GPU, the last known where the call does not answer: its instances must not come and go with it."""
-    mode = nvml.mig_mode(handle)
-    return before.mig_mode if mode < 0 and before is not None else mode
-
-
-def _instances(parent: Device) -> dict[str, Device]:
-    """MIG instances of a GPU by UUID."""
-    found: dict[str, Device] = {}
-    for handle in nvml.instance_handles(parent.handle) if parent.mig_mode == 1 else ():
-        status, uuid = nvml.text("nvmlDeviceGetUUID", handle)
-        if status == 0:
-            found[uuid] = Device(uuid, parent.index, parent.model, handle, 1)
-            found[uuid].gpu_instance_id = nvml.gpu_instance_id(handle)
-            found[uuid].parent = parent.uuid
-    return found

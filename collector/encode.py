@@ -65,7 +65,8 @@ def encode_readings(readings: Iterable[Reading]) -> bytes:
     devices: list[tuple[Any, ...]] = []
     processes: list[tuple[Any, ...]] = []
     for device_row, (mapping_seq, device, of_device) in enumerate(readings):
-        devices.append((*device[:17], mapping_seq, device.dropped_rows, device.flags))
+        sizes = (device.parent_uuid, device.slices, device.slices_total)
+        devices.append((*device[:17], mapping_seq, device.dropped_rows, device.flags, *sizes))
         processes += [
             (
                 device_row, row.pid, start_ticks, row.sm_points, row.mem_points, row.enc_points, row.dec_points,

@@ -103,6 +103,23 @@ def gpu_instance_id(handle: Any) -> int | None:
     return None if call("nvmlDeviceGetGpuInstanceId", handle, byref(instance)) else instance.value
 
 
+def slices(handle: Any) -> int | None:
+    """Compute slices of a MIG instance; of several compute instances in a GPU instance, of the one asked for."""
+    attributes = pynvml.c_nvmlDeviceAttributes()
+    if call("nvmlDeviceGetAttributes_v2", handle, byref(attributes)):
+        return None
+    return int(attributes.computeInstanceSliceCount) or None
+
+
+def most_slices(handle: Any) -> int | None:
+    """Compute slices of a whole GPU in MIG mode (7, or 4): those of its largest profile."""
+    profile, largest = pynvml.c_nvmlGpuInstanceProfileInfo_t(), 0
+    for kind in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        if call("nvmlDeviceGetGpuInstanceProfileInfo", handle, c_uint(kind), byref(profile)) == 0:
+            largest = max(largest, int(profile.sliceCount))
+    return largest or None
+
+
 def mig_mode(handle: Any) -> int:
     """1 MIG, 0 not or not possible, -1 not known."""
     current, pending = c_uint(), c_uint()

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from schemas.samples import DEVICE_LOST, ENERGY_RESET, FIRST_READING, LONGEST_SPAN_US, RING_OVERFLOW
+from schemas.samples import (
+    DEVICE_LOST,
+    ENERGY_RESET,
+    FIRST_READING,
+    LONGEST_SPAN_US,
+    RING_OVERFLOW,
+    SLICES_UNKNOWN,
+)
 
 from .answers import (
     GPU_IS_LOST,
@@ -39,6 +46,8 @@ class DeviceState(NamedTuple):
     energy_status: int = 0
     energy_mj: int | None = None
     promised_us: int = 0
+    mig_mode: int | None = None
+    """Mode of the reading before: what a GPU was before it changed says nothing of it after."""
     allocated_us: int | None = None
     """When it was read last, if it is an instance whose use the driver does not tell."""
 
@@ -81,6 +90,9 @@ class DeviceReading(NamedTuple):
     dropped_rows: int
     flags: int
     processes: list[ProcessRow]
+    parent_uuid: str = ""
+    slices: int = 1
+    slices_total: int = 1
 
 
 class _Span(NamedTuple):
@@ -119,9 +131,14 @@ def complete_to(states: Mapping[str, DeviceState]) -> int:
 def _read_device(
     before: DeviceState, answer: DeviceAnswer, now_us: int, flags: int
 ) -> tuple[DeviceReading, DeviceState]:
+    if before.mig_mode not in (None, answer.mig_mode):
+        before = DeviceState(promised_us=before.promised_us)
     possible = [s for s in answer.samples if 0 <= s.points <= 100 and s.time_us <= now_us + AHEAD_US]
     good = list({sample.time_us: sample for sample in possible}.values())
-    allocates = answer.mig_mode == 1 and answer.samples_status == NOT_SUPPORTED and answer.gpu_uuid.startswith("MIG-")
+    if answer.mig_mode == 1 and answer.slices_total == 1:
+        flags |= SLICES_UNKNOWN
+    is_metered = answer.gpu_uuid.startswith("MIG-") or answer.slices_total > 1
+    allocates = answer.mig_mode == 1 and answer.samples_status == NOT_SUPPORTED and is_metered
     span = _since_last(before, now_us) if allocates else _span(before, good, now_us)
     used = [row for row in answer.processes if _is_possible(row, before.last_seen_us or 0, now_us)]
     listed = [row for row in answer.listed if 0 < row.pid <= LARGEST_PID]
@@ -136,18 +153,20 @@ def _read_device(
         answer.samples_status, answer.processes_status, answer.lists_status,
         answer.memory_total_bytes, answer.memory_used_bytes, start_mj, end_mj, energy_status,
         answer.mig_mode, refused, flags | span.flags | energy_flags, merge(used, listed),
+        answer.parent_uuid, answer.slices, answer.slices_total,
     )  # fmt: skip
     promised_us = max(before.promised_us, span.state.last_seen_us or 0, now_us - RING_REACH_US)
     return reading, span.state._replace(
         energy_status=answer.energy_status,
         energy_mj=answer.energy_mj if answer.energy_status == 0 else None,
         promised_us=promised_us,
+        mig_mode=answer.mig_mode,
         allocated_us=now_us if allocates else None,
     )
 
 
 def _since_last(before: DeviceState, now_us: int) -> _Span:
-    """Span of an instance without utilisation (nvml.h: not with MIG): from the reading before, if that was one, too."""
+    """Span without utilisation, as with MIG (nvml.h): from the reading before, if that was such a one, too."""
     if before.allocated_us is None or now_us - before.allocated_us > LONGEST_SPAN_US:
         return _Span(now_us, now_us, [], before, 0)
     start_us = min(max(before.allocated_us, before.promised_us), now_us)

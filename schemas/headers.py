@@ -24,7 +24,13 @@ DEAD_LETTER = "dead-letter"
 PROGRESS = "progress"
 RULE = "rule"
 
-CURRENT_VERSION = 1
+_NEWEST = {READING: 2, USAGE: 2, LIVE: 2}
+"""Newest version of a record that ever changed; every other is at its first."""
+
+
+def newest_version(record: str) -> int:
+    """The version in which a kind of record is written today; all older ones can still be read."""
+    return _NEWEST.get(record, 1)
 
 
 class HeaderError(ValueError):
@@ -35,7 +41,8 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True):
     """Headers of one message; `epoch_us` is the boot-time clock at the sender's start, `seq` counts per topic."""
 
     record: Name
-    version: Number = CURRENT_VERSION
+    version: Number = 0
+    """0 is written as the newest version of the record."""
     cluster: Name
     node: Name = ""
     boot_id: Name = ""
@@ -50,7 +57,9 @@ _NAMES = frozenset(Headers.__struct_fields__)
 
 def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
     """Headers as Kafka takes them."""
-    return [(name, str(getattr(headers, name)).encode()) for name in Headers.__struct_fields__]
+    values = {name: getattr(headers, name) for name in Headers.__struct_fields__}
+    values["version"] = headers.version or newest_version(headers.record)
+    return [(name, str(value).encode()) for name, value in values.items()]
 
 
 def decode_headers(raw: Iterable[tuple[str, bytes | None]] | None) -> Headers:

@@ -11,6 +11,8 @@ UNATTRIBUTED = "unattributed"
 UNALLOCATED = "unallocated"
 UNOBSERVED = "unobserved"
 PSEUDO_HOLDERS = (HOST, UNATTRIBUTED, UNALLOCATED, UNOBSERVED)
+FREE_SLICES = "/free"
+"""Ends the name of what of a GPU in MIG mode is in no instance."""
 POD = "pod"
 VIOLATION = "violation"
 """Holder kinds: `pod`, the four pseudo-holders, and `violation` for a row that reports a broken law."""

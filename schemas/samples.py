@@ -29,7 +29,12 @@ DEVICE_COLUMNS = (
     Column("mapping_seq", "int64", "snapshot of the same epoch under which the reading was taken"),
     Column("dropped_rows", "int32", "process rows refused as impossible (pid 0, above 100 points, odd times)"),
     Column("flags", "int32", "bits: READING_FLAGS"),
+    Column("parent_uuid", "utf8", "GPU that a MIG instance is a part of; empty: it is none, or version 1"),
+    Column("slices", "int16", "compute slices: of an instance its own, of a GPU in MIG mode all of it; else 1"),
+    Column("slices_total", "int16", "compute slices of the whole GPU (7, 4); 1 outside MIG, and where not known"),
 )
+DEVICE_DEFAULTS: dict[str, str | int] = {"parent_uuid": "", "slices": 1, "slices_total": 1}
+"""Columns that version 2 added, and what version 1 said without them."""
 
 PROCESS_COLUMNS = (
     Column("device_row", "int32", "row of the first stream"),
@@ -58,6 +63,7 @@ CLOCK_STEP = 4
 DEVICE_LOST = 8
 ENERGY_RESET = 16
 CLOCK_AHEAD = 32
+SLICES_UNKNOWN = 64
 READING_FLAGS = {
     FIRST_READING: "first_reading",
     RING_OVERFLOW: "ring_overflow",
@@ -65,8 +71,10 @@ READING_FLAGS = {
     DEVICE_LOST: "device_lost",
     ENERGY_RESET: "energy_reset",
     CLOCK_AHEAD: "clock_ahead",
+    SLICES_UNKNOWN: "slices_unknown",
 }
 """first_reading: no span yet; ring_overflow: the span was cut to what the driver's ring still held; clock_step: the
 wall clock moved, a new boot segment begins; device_lost: no call answers; energy_reset: the counter went back,
 so the energy of the reading is not known; clock_ahead: the meter's own, the
-reading came more than a minute before its time by the broker's clock."""
+reading came more than a minute before its time by the broker's clock; slices_unknown: the driver did not tell how
+large the instances of this GPU are, so each counts as a device of its own."""

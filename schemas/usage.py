@@ -1,7 +1,8 @@
 """gpu-usage: closed windows; one row per (GPU or instance, window, holder, revision). Arrow IPC.
 
-Laws: per (gpu, window) sum of charged_us over all rows = lifetime_us, to the microsecond; a null is unknown and
-never zero; a key is published with equal content however often. The ClickHouse ledger has the same columns
+Laws: per (gpu, window) sum of charged_us over all rows = lifetime_us, to the microsecond; per (parent, window) sum of
+lifetime_us x weight_slices over its devices = the window x weight_total, likewise; a null is unknown and never zero; a
+key is published with equal content however often. The ClickHouse ledger has the same columns
 (tests/schemas/test_ledger_columns.py holds both ways).
 """
 
@@ -10,7 +11,7 @@ from .columns import Column
 USAGE_COLUMNS = (
     Column("cluster", "utf8", "cluster of the node"),
     Column("node", "utf8", "node name"),
-    Column("gpu_uuid", "utf8", "GPU or MIG instance"),
+    Column("gpu_uuid", "utf8", "GPU, MIG instance, or <GPU>/free: the slices of a GPU in MIG mode in no instance"),
     Column("gpu_model", "utf8", "product name"),
     Column("window_start_us", "int64", "start of the half-open window"),
     Column("window_end_us", "int64", "its end"),
@@ -35,9 +36,9 @@ USAGE_COLUMNS = (
     Column("observed_us", "int64", "time of the window with trustworthy utilisation, of this GPU"),
     Column("memory_observed_us", "int64", "time with process memory known, of this GPU"),
     Column("energy_observed_us", "int64", "time with energy known, of this GPU"),
-    Column("lifetime_us", "int64", "time of the window in which the GPU existed"),
-    Column("weight_slices", "int32", "MIG slices of the instance; 1 for a whole GPU"),
-    Column("weight_total", "int32", "MIG slices of the GPU; 1 for a whole GPU"),
+    Column("lifetime_us", "int64", "time of the window in which it existed; of free slices their times together"),
+    Column("weight_slices", "int32", "MIG compute slices of the instance; 1 for free slices, and for a whole GPU"),
+    Column("weight_total", "int32", "MIG compute slices of its GPU (7, 4); 1 for a whole GPU"),
     Column("basis", "utf8", "accounting, sampled, gpm, mps_split, equal_split, allocation: the weakest in the window"),
     Column("flags", "list<utf8>", "sorted words: unrequested, grant_unknown, overcommitted, pod_unknown, ..."),
     Column("d_held_us", "int64", "signed difference to the previous revision; null counts as 0"),
@@ -46,7 +47,10 @@ USAGE_COLUMNS = (
     Column("d_memory_byte_ms", "int64", "as above"),
     Column("d_energy_mj", "int64", "as above"),
     Column("meter_version", "int32", "version of the estimator and the rules"),
+    Column("parent_uuid", "utf8", "GPU that the instance or the free slices are a part of; a GPU is its own"),
 )
+SAME_AS = {"parent_uuid": "gpu_uuid"}
+"""Columns that version 2 added, and the column of version 1 that says what they would have."""
 
 INGEST_COLUMNS = (
     Column("src_topic_id", "utf8", "id of the gpu-samples topic; a re-created topic is a new generation"),

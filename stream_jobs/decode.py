@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from schemas.columns import Column
 from schemas.limits import MAX_TEXT
-from schemas.samples import DEVICE_COLUMNS, ENERGY_RESET, PROCESS_COLUMNS
+from schemas.samples import DEVICE_COLUMNS, DEVICE_DEFAULTS, ENERGY_RESET, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
 
 from .arrow_streams import StreamReader
 from .decode_checks import Columns, faulty_messages, first_fault
+from .mig_rows import by_instances
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "utf8": pa.string(),
@@ -86,12 +87,12 @@ METER_COLUMNS: Names = (
     (
         "gpu_uuid", "gpu_model", "read_us", "span_start_us", "span_end_us", "sample_count", "sample_sum_points",
         "samples_status", "processes_status", "lists_status", "energy_start_mj", "energy_end_mj", "energy_status",
-        "mig_mode", "mapping_seq", "flags",
+        "mig_mode", "mapping_seq", "flags", "parent_uuid", "slices", "slices_total",
     ),
     ("device_row", "pid", "start_ticks", "sm_util_points", "memory_used_bytes", "lists"),
 )  # fmt: skip
 """Those that change a figure."""
-_STREAMS = (("device", StreamReader(DEVICE_SCHEMA)), ("process", StreamReader(PROCESS_SCHEMA)))
+_STREAMS = (("device", StreamReader(DEVICE_SCHEMA, DEVICE_DEFAULTS)), ("process", StreamReader(PROCESS_SCHEMA)))
 _Tables = tuple[pa.Table, pa.Table]
 _Parts = dict[int, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]]
 """Batches of devices and of processes, by number of the payload."""
@@ -133,7 +134,7 @@ def decode_block(payloads: Sequence[bytes], names: Names = METER_COLUMNS) -> tup
         faults |= untrue
         parts = {number: part for number, part in parts.items() if number not in untrue}
         block = _block(parts, _tables(parts), names)
-    return without_mig_parents(block), faults
+    return by_instances(block), faults
 
 
 def _read(payload: bytes) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
@@ -224,9 +225,11 @@ def _untrue(block: Block) -> dict[int, DecodeError]:
 
 
 def encode_reading(device: Columns, process: Columns) -> bytes:
-    """The payload that `decode_reading` reads: two Arrow IPC streams back to back."""
+    """The payload that `decode_reading` reads: two Arrow IPC streams; device columns may be version 1's."""
     sink = pa.BufferOutputStream()
-    for columns, schema in ((device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA)):
+    size = len(device["read_us"])
+    told = {name: np.array([value] * size) for name, value in DEVICE_DEFAULTS.items()}
+    for columns, schema in ((told | device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA)):
         batch = pa.record_batch([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
         with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(batch)
@@ -238,25 +241,3 @@ def _forget_reset_energy(device: Columns) -> None:
     reset = device["flags"] & ENERGY_RESET != 0
     if reset.any():
         device["energy_status"] = np.where(reset, STATUS_NOT_ASKED, device["energy_status"]).astype(np.int16)
-
-
-def without_mig_parents(block: Block) -> Block:
-    """A GPU in MIG mode is metered by its instances; its own row beside theirs would count the hardware twice."""
-    device = block.device
-    if not (device["mig_mode"] == 1).any():
-        return block
-    is_instance = np.array([word.startswith("MIG-") for word in block.words["gpu_uuid"]], bool)[device["gpu_uuid"]]
-    message = np.repeat(np.arange(len(block.numbers)), block.device_rows)
-    has_instances = np.bincount(message[is_instance], minlength=len(block.numbers)) > 0
-    keep = is_instance | (device["mig_mode"] != 1) | ~has_instances[message]
-    of_process = np.repeat(np.arange(len(block.numbers)), block.process_rows)
-    before = np.cumsum(block.device_rows) - block.device_rows
-    mine = keep[before[of_process] + block.process["device_row"]]
-    dropped = np.cumsum(~keep)
-    kept = {name: column[mine] for name, column in block.process.items()}
-    row = before[of_process[mine]] + kept["device_row"]
-    lost_before = np.append(0, dropped)[before[of_process[mine]]]
-    kept["device_row"] = (kept["device_row"] - (dropped[row] - lost_before)).astype(np.int32)
-    rows = np.bincount(message[keep], minlength=len(block.numbers))
-    processes = np.bincount(of_process[mine], minlength=len(block.numbers))
-    return Block(block.numbers, {n: c[keep] for n, c in device.items()}, kept, rows, processes, block.words)

@@ -19,6 +19,7 @@ MAX_SAMPLES = 1_000
 MAX_NAMED = 1_000
 MAX_ENERGY_MJ = 1_000_000_000
 """1 MJ: a GPU of 1 kW over 16 minutes."""
+MAX_SLICES = 64
 MAX_MEMORY_BYTES = 1 << 46
 """Of all processes of a GPU together: 64 TiB, so that bytes times the milliseconds of a window fit into 64 bits."""
 
@@ -102,6 +103,9 @@ def device_rules(device: Columns, message: Any) -> Iterator[Rule]:
     yield Rule("sample_sum_points", (total < 0) | (total > 100 * count), "outside 0..100 x sample_count")
     energy = np.where(device["energy_status"] == 0, device["energy_end_mj"] - device["energy_start_mj"], 0)
     yield Rule("energy_end_mj", (energy < 0) | (energy > MAX_ENERGY_MJ), "not 0..1 MJ above energy_start_mj")
+    slices, of = device["slices"], device["slices_total"]
+    yield Rule("slices_total", (of < 1) | (of > MAX_SLICES), f"outside 1..{MAX_SLICES}")
+    yield Rule("slices", (slices < 1) | (slices > of), "outside 1..slices_total")
     code = device["gpu_uuid"]
     if code.dtype == object:
         code = np.unique(code.astype(str), return_inverse=True)[1]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.headers import CURRENT_VERSION, USAGE, HeaderError, decode_headers
-from schemas.usage import ALL_COLUMNS
+from schemas.headers import USAGE, HeaderError, decode_headers, newest_version
+from schemas.usage import ALL_COLUMNS, SAME_AS
 
 from .decode import arrow_schema
 from .errors import DeadLetter
@@ -60,15 +60,19 @@ def _check_headers(message: UsageMessage, record: str) -> None:
         raise DeadLetter("headers", str(error)) from error
     if headers.record != record:
         raise DeadLetter("record", f"record {headers.record!r}, expected {record!r}")
-    if headers.version != CURRENT_VERSION:
-        raise DeadLetter("version", f"version {headers.version}, this sink reads {CURRENT_VERSION}")
+    newest = newest_version(record)
+    if not 1 <= headers.version <= newest:
+        raise DeadLetter("version", f"version {headers.version}, this sink reads 1 to {newest}")
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    if table.schema.get_all_field_indices(field.name) == []:
+    name = field.name
+    if table.schema.get_all_field_indices(name) == []:
+        name = SAME_AS.get(name, name)
+    if table.schema.get_all_field_indices(name) == []:
         raise DeadLetter("columns", f"column {field.name} is missing")
     try:
-        column = table.column(field.name).cast(field.type)
+        column = table.column(name).cast(field.type)
     except (pa.ArrowException, KeyError) as error:
         raise DeadLetter("columns", f"column {field.name} is not {field.type}: {error}") from error
     if column.null_count and not field.nullable:

@@ -40,7 +40,7 @@ def row(window: int = 0, **given: Any) -> dict[str, Any]:
     }  # fmt: skip
     unknown = given.keys() - base.keys()
     assert not unknown, f"no such columns: {unknown}"
-    base |= given
+    base |= {"parent_uuid": given.get("gpu_uuid", base["gpu_uuid"])} | given
     return base | {d: base[absolute] or 0 for d, absolute in _DIFFERENCES.items() if d not in given}
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from schemas.pods import NodeRecord, PodRecord
 from stream_jobs.decode_checks import Columns
 
-from .held import AnyReading, DeviceFacts, devices_of, together
+from .held import AnyReading, DeviceFacts, devices_of, listings_in, together
 from .settings import MeterSettings
-from .window import NodeWindow, SeenGap, SeenSnapshot
+from .window import NodeWindow, SeenGap, SeenSnapshot, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class DeviceList:
 
 @dataclass(slots=True)
 class Facts:
-    """What a window may see of its node; `listed` is the newest device list read before its end."""
+    """What a window may see of its node; `lists` are device lists read before its end, in event time."""
 
     readings: Sequence[AnyReading]
-    listed: DeviceList | None
+    lists: Sequence[DeviceList]
     snapshots: list[SeenSnapshot]
     pods: list[PodRecord]
     records: Iterable[tuple[int, NodeRecord]]
@@ -44,8 +44,10 @@ def assemble(
     Of the node's records the one that the watcher saw last counts, whatever its place in the log.
     """
     end_us = s.calendar.end_of(start_us)
-    is_there = facts.listed is not None and start_us - facts.listed.read_us <= s.reach_us
-    listed = facts.listed.devices if facts.listed and is_there else []
+    listed = facts.lists[-1] if facts.lists else None
+    is_there = listed is not None and start_us - listed.read_us <= s.reach_us
+    devices = together(listed.devices if listed and is_there else [], [devices_of(r) for r in facts.readings])
+    is_sliced = is_there and any(device.slices_total > 1 for device in devices)
     records = [(record.seen_us, offset, record) for offset, record in facts.records]
     return NodeWindow(
         cluster=cluster,
@@ -54,16 +56,40 @@ def assemble(
         end_us=end_us,
         revision=revision,
         cuts=cuts,
-        devices=together(listed, [devices_of(reading) for reading in facts.readings]),
+        devices=devices,
         readings=facts.readings,
         snapshots=facts.snapshots,
         pods=facts.pods,
         node_record=max(records, key=lambda r: r[:2])[2] if records else None,
         boots=facts.boots,
         spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
-        listing=facts.listed.offset if facts.listed else -1,
-        listed_us=facts.listed.read_us if facts.listed else 0,
+        listing=listed.offset if listed else -1,
+        listed_us=listed.read_us if listed else 0,
+        stretches=_stretches(start_us, end_us, facts) if is_sliced else [],
     )
+
+
+def _stretches(start_us: int, end_us: int, facts: Facts) -> list[Stretch]:
+    """Which devices there were until when in [start, end), where instances of a GPU may come and go.
+
+    A list counts from the one before it on. Behind the last that was read in that time the first of the readings counts
+    that reach into it from later, else that last; without any the last before it.
+    """
+    lists = [listed for listed in facts.lists if listed.read_us >= start_us]
+    later = [
+        DeviceList(read_us, reading.offset, devices)
+        for reading in facts.readings
+        for read_us, devices in listings_in(reading)
+        if read_us >= end_us
+    ]
+    lists += sorted(later, key=lambda d: (d.read_us, d.offset))[:1]
+    found: list[Stretch] = []
+    for listed in lists or facts.lists[-1:]:
+        if found and found[-1].devices == listed.devices:
+            found.pop()
+        found.append(Stretch(listed.read_us, listed.devices))
+    found[-1] = Stretch(end_us, found[-1].devices)
+    return found
 
 
 def newest_pods(pods: Iterable[tuple[int, PodRecord]]) -> list[PodRecord]:

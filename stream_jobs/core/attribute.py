@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.ids import UNATTRIBUTED, UNOBSERVED
+from schemas.ids import UNALLOCATED, UNATTRIBUTED, UNOBSERVED
 
 from .batch import Batch
 from .divide import Ints, sum_by
+from .existence import free_us
 from .idle import divide_idle
 from .residents import resident_us, residents
 
@@ -33,6 +34,8 @@ class Measures:
     energy_observed_us: Ints
     allocated_us: Ints
     """Of the observed time, what no basis says the use of."""
+    lifetime_us: Ints
+    """Time of the window in which it was there."""
 
 
 _PER_ROW = ("used_us", "variance_us2", "energy_mj", "memory_byte_ms", "memory_partial")
@@ -56,10 +59,21 @@ def measure(batch: Batch) -> Measures:
     there = residents(batch)
     idle = divide_idle(batch, there)
     sums["energy_mj"] += idle.energy_mj
+    of_gpu = {name: sum_by(gpu, strip[name], batch.gpus) for name in _PER_GPU}
+    _count_free_slices(batch, of_gpu, idle.us)
     return Measures(
         **sums,
-        **{name: sum_by(gpu, strip[name], batch.gpus) for name in _PER_GPU},
+        **of_gpu,
         resident_us=resident_us(batch, there),
         idle_us=idle.us,
         hot_idle_us=idle.hot_us,
+        lifetime_us=np.where(batch.sliced, np.maximum(batch.exists_us, of_gpu["observed_us"]), batch.exists_us),
     )
+
+
+def _count_free_slices(batch: Batch, of_gpu: dict[str, Ints], idle_us: Ints) -> None:
+    """Of free slices the time of each slice counts, and all of it is unallocated."""
+    for number, us in free_us(batch.windows, batch.strips).items():
+        of_gpu["observed_us"][number] = of_gpu["allocated_us"][number] = us
+        idle_us[batch.gpu == number] = 0
+        idle_us[batch.of_gpu[UNALLOCATED][number]] = us

@@ -6,12 +6,14 @@ columns. A GPU number `g` is a GPU of one node's window; a holder number `h` is 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from schemas.ids import PSEUDO_HOLDERS
 
 from .divide import Ints, sum_by
+from .existence import lifetimes_us
 from .gather import gather
 from .identity import Directory
 from .layout import GPU_COLUMNS, HELD_COLUMNS, HOLDER_COLUMNS, SEGMENT_COLUMNS, TO_THE_END, Laid
@@ -29,8 +31,12 @@ class Batch:
     window: Ints
     """Per GPU: its window."""
     start_us: Ints
-    """Per GPU, as `lifetime_us`: of its window."""
-    lifetime_us: Ints
+    """Per GPU, as `length_us`: of its window."""
+    length_us: Ints
+    exists_us: Ints
+    """Per GPU: how much of that it was there."""
+    sliced: Any
+    """Per GPU: whether it is a MIG instance or free slices of known size."""
     of_gpu: Columns
     """GPU_COLUMNS."""
     segment: Columns
@@ -79,7 +85,9 @@ def make_batch(windows: list[NodeWindow], directory_of: Callable[[NodeWindow], D
         laid=laid,
         window=window,
         start_us=start[window],
-        lifetime_us=(end - start)[window],
+        length_us=(end - start)[window],
+        exists_us=lifetimes_us(windows, (end - start)[window]),
+        sliced=np.array([device.slices_total > 1 for w in windows for device in w.devices], bool),
         strips=gathered.strips,
         facts=gathered.facts,
         doubled=gathered.doubled,
@@ -88,7 +96,7 @@ def make_batch(windows: list[NodeWindow], directory_of: Callable[[NodeWindow], D
     )
 
 
-def _tables(laid: list[Laid], lifetime_us: Ints, gpus: Ints, first_gpu: Ints, first_holder: Ints) -> dict[str, Columns]:
+def _tables(laid: list[Laid], length_us: Ints, gpus: Ints, first_gpu: Ints, first_holder: Ints) -> dict[str, Columns]:
     """The layouts' matrices one behind the other, their GPUs and holders numbered through."""
     of_gpu = _joined(GPU_COLUMNS, [x.gpus for x in laid])
     for kind in PSEUDO_HOLDERS:
@@ -104,7 +112,7 @@ def _tables(laid: list[Laid], lifetime_us: Ints, gpus: Ints, first_gpu: Ints, fi
     of_holder = _joined(HOLDER_COLUMNS, [x.holders for x in laid])
     holders = np.array([x.holders.shape[1] for x in laid], np.int64)
     of_holder["gpu"] += np.repeat(first_gpu, holders)
-    segment["end_us"] = np.where(segment["end_us"] == TO_THE_END, lifetime_us[segment["gpu"]], segment["end_us"])
+    segment["end_us"] = np.where(segment["end_us"] == TO_THE_END, length_us[segment["gpu"]], segment["end_us"])
     length = np.repeat(segment["end_us"] - segment["start_us"], segment["held_count"])
     held_us = sum_by(held["holder"], held["slots"] * length, of_holder["gpu"].size)
     of_holder["held_us"] = held_us // of_gpu["slots"][of_holder["gpu"]]

@@ -16,7 +16,7 @@ from stream_jobs.decode import Block, DecodeError, decode_block
 from .calendar import Calendar
 from .divide import Ints, expand
 from .facts import FACTS, read_facts
-from .held import Arrived, DeviceFacts, HeldBlock
+from .held import Arrived, DeviceFacts, HeldBlock, Listing, listings_of
 from .narrow import Narrow, narrow
 from .reduce import DEVICE_FIELDS, Rows, make_rows, reduce_pieces
 from .strips import PIECE, ROW, STRIP, Columns, Strips
@@ -93,6 +93,7 @@ def _hold(block: Block, calendar: Calendar) -> HeldBlock:
     return HeldBlock(
         calendar=calendar,
         devices=devices,
+        listings=_listings(block, message),
         strip=np.array([strips.strip[name] for name in STRIP], np.int64),
         row=_narrowed(strips.row, ROW),
         piece=_narrowed(strips.piece, PIECE),
@@ -125,8 +126,23 @@ def _devices(block: Block, message: Ints, order: Ints) -> tuple[Ints, list[list[
     ordinal[order] = np.cumsum(new) - 1 - edges[sorted_message]
     uuids, models = block.words["gpu_uuid"], block.words["gpu_model"]
     facts = [DeviceFacts(uuids[c], models[m]) for c, m in zip(code[first].tolist(), model[last].tolist(), strict=True)]
+    if (block.device["slices_total"] > 1).any():
+        parents = block.words["parent_uuid"]
+        of_last = order[last]
+        told = [block.device[name][of_last].tolist() for name in ("parent_uuid", "slices", "slices_total")]
+        facts = [DeviceFacts(f.gpu_uuid, f.gpu_model, parents[p], *s) for f, p, *s in zip(facts, *told, strict=True)]
     ends = edges.tolist()
     return ordinal, [facts[a:b] for a, b in pairwise(ends)]
+
+
+def _listings(block: Block, message: Ints) -> dict[int, list[Listing]]:
+    """The devices of each reading, of messages with several readings of a GPU in MIG mode."""
+    found = {}
+    for at in np.unique(message[block.device["slices_total"] > 1]).tolist():
+        listings = listings_of(block.message(at)[0])
+        if len(listings) > 1:
+            found[at] = listings
+    return found
 
 
 def _bounds(calendar: Calendar, times_us: Ints) -> tuple[Ints, Ints]:

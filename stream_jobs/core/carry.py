@@ -13,6 +13,7 @@ import pyarrow as pa
 from schemas.pods import NodeRecord, PodRecord
 
 from .cuts import Gaps, SequenceSet
+from .held import DeviceFacts
 from .lives import Life
 
 
@@ -36,8 +37,8 @@ class NodeCarry(msgspec.Struct):
     """First results of windows that start before this are cut."""
     cuts: list[tuple[int, int]]
     """(window start, cut) of windows that are cut and were not closed."""
-    device_lists: list[tuple[int, int, Sequence[tuple[str, str]]]]
-    """(reading time, offset, (uuid, model) of each device); an empty list repeats the one before it."""
+    device_lists: list[tuple[int, int, Sequence[DeviceFacts]]]
+    """(reading time, offset, DeviceFacts of each device); an empty list repeats the one before it."""
     gaps: list[tuple[int, int, int]]
     """(offset, start, end) of the spool gaps that open windows may touch."""
     last_us: int

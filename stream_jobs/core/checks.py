@@ -13,7 +13,7 @@ def violations(batch: Batch, m: Measures, gpu_of: Any) -> list[tuple[int, str, i
     """Broken laws as (GPU number, law, by how many microseconds); empty unless there is a defect."""
     size = batch.gpus
     spent = sum_by(gpu_of, m.used_us + m.idle_us, size)
-    lifetime = batch.lifetime_us
+    lifetime = m.lifetime_us
     found: list[tuple[int, str, int]] = []
     for name, amount in (
         ("charged_is_not_observed", spent - m.observed_us),

@@ -115,7 +115,10 @@ class ClusterState:
             reading = arrived.held(headers.boot_id, headers.epoch_us, headers.seq, offset)
             node.buffered.append(Buffered(start_us, end_us, reading))
             self.fresh.touch(node.node, start_us, end_us)
-        arrived.share_devices(node.list_devices(arrived.read_us, offset, arrived.devices))
+        for read_us, devices in arrived.listings:
+            listed = node.list_devices(read_us, offset, devices)
+            if devices is arrived.devices:
+                arrived.share_devices(listed)
         if key == node.asserting:
             node.assert_complete(headers.complete_to_us, clock_us, offset, self.settings)
             self.due.note(node)

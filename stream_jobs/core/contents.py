@@ -55,9 +55,9 @@ class Content:
 def headers_of(record: LogRecord) -> Headers:
     """Headers of a record; DeadLetter where its version is newer than this reader."""
     headers = h.decode_headers(record.headers)
-    if headers.version > h.CURRENT_VERSION:
-        text = f"version {headers.version} of {headers.record}, this reader knows {h.CURRENT_VERSION}"
-        raise DeadLetter("version", text)
+    newest = h.newest_version(headers.record)
+    if headers.version > newest:
+        raise DeadLetter("version", f"version {headers.version} of {headers.record}, this reader knows {newest}")
     return headers
 
 

@@ -20,7 +20,7 @@ _NONE: frozenset[str] = frozenset()
 def gpu_flags(batch: Batch, m: Measures) -> dict[int, set[str]]:
     """Flags of the GPUs that have some: what their readings of the window say, what their grants and times show."""
     found: dict[int, set[str]] = {}
-    lost = m.observed_us < batch.lifetime_us
+    lost = m.observed_us < m.lifetime_us
     facts = batch.facts
     answered = [(facts[name] == 0) | (facts[name] == 6) for name in ("samples_status", "processes_status")]
     plain = (facts["flags"] == 0) & (facts["marks"] == 0) & answered[0] & answered[1]

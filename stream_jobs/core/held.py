@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.ids import FREE_SLICES
 from stream_jobs.decode import Reading
 
 from .calendar import Calendar
@@ -18,10 +19,22 @@ from .strips import Columns
 
 
 class DeviceFacts(NamedTuple):
-    """What a device list says of a GPU."""
+    """What a device list says of a GPU, MIG instance or the free slices of a GPU (`schemas/samples.py`)."""
 
     gpu_uuid: str
     gpu_model: str
+    parent_uuid: str = ""
+    slices: int = 1
+    slices_total: int = 1
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is what of a GPU is in no instance."""
+        return self.gpu_uuid.endswith(FREE_SLICES)
+
+
+Listing = tuple[int, list[DeviceFacts]]
+"""When devices were read, and which there were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,8 @@ class HeldBlock:
     device_first: Ints
     span_end_us: Ints
     """Where the newest span of each message ends; 0 where it has none."""
+    listings: dict[int, list[Listing]]
+    """Of messages with several readings of a GPU in MIG mode, the devices of each reading."""
     odd: frozenset[int]
     """Messages in which readings of a GPU share time or come out of order: only their columns count."""
     share_bytes: int = field(init=False)
@@ -121,8 +136,30 @@ def devices_of(reading: AnyReading) -> list[DeviceFacts]:
     """Devices that a reading lists, sorted."""
     if isinstance(reading, HeldReading):
         return reading.devices
-    names = dict(zip(reading.device["gpu_uuid"].tolist(), reading.device["gpu_model"].tolist(), strict=True))
-    return [DeviceFacts(uuid, names[uuid]) for uuid in sorted(names)]
+    return _facts_of(reading.device)
+
+
+def listings_in(reading: AnyReading) -> list[Listing]:
+    """The devices that a reading lists, as `listings_of` its rows."""
+    if not isinstance(reading, HeldReading):
+        return listings_of(reading.device)
+    block, at = reading.block, reading.at
+    read_us = block.device["read_us"].part(int(block.device_first[at]), int(block.device_first[at + 1]))
+    return block.listings.get(at) or [(int(read_us.max()), reading.devices)]
+
+
+def listings_of(device: Columns) -> list[Listing]:
+    """The devices that decoded device rows list: at each reading where a GPU is in MIG mode, else once, at the last."""
+    read_us = device["read_us"]
+    if not (device["slices_total"] > 1).any():
+        return [(int(read_us.max()), _facts_of(device))]
+    times = np.unique(read_us).tolist()
+    return [(time_us, _facts_of({n: device[n][read_us == time_us] for n in DeviceFacts._fields})) for time_us in times]
+
+
+def _facts_of(device: Columns) -> list[DeviceFacts]:
+    told = {row[0]: DeviceFacts(*row) for row in zip(*(device[n].tolist() for n in DeviceFacts._fields), strict=True)}
+    return [told[uuid] for uuid in sorted(told)]
 
 
 def together(listed: list[DeviceFacts], of_readings: list[list[DeviceFacts]]) -> list[DeviceFacts]:
@@ -170,6 +207,11 @@ class Arrived(NamedTuple):
     def devices(self) -> list[DeviceFacts]:
         """Its devices, sorted."""
         return self.block.devices[self.at]
+
+    @property
+    def listings(self) -> list[Listing]:
+        """Its devices at each time at which they may have been others."""
+        return self.block.listings.get(self.at) or [(self.read_us, self.devices)]
 
     def share_devices(self, devices: list[DeviceFacts]) -> None:
         """Takes an equal list of its devices in the place of its own."""

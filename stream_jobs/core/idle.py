@@ -77,7 +77,7 @@ def _subs(batch: Batch) -> Subs:
     origin = batch.start_us[gpu]
     x0, x1 = piece["start_us"][idle] - origin, piece["end_us"][idle] - origin
     # Times within the GPU's window, one behind the other: with times since 1970 the 5,000th GPU would overflow 64 bits.
-    stride = int(batch.lifetime_us.max(initial=0)) + 1
+    stride = int(batch.length_us.max(initial=0)) + 1
     segments = batch.segment
     edges = segments["gpu"] * stride + segments["start_us"]
     first = np.searchsorted(edges, gpu * stride + x0, side="right") - 1

@@ -171,7 +171,7 @@ class NodeState:
                 for b in self.buffered
                 if b.start_us < end_us and b.end_us > start_us and b.reading.offset < cuts[0]
             ],
-            listed=listed[-1] if listed else None,
+            lists=listed,
             snapshots=self.snapshots[first:last],
             pods=self._newest_pods(floors[1], cuts[2]),
             records=[(offset, record) for offset, record in self.records if floors[1] <= offset < cuts[2]],
@@ -278,12 +278,11 @@ class NodeState:
         self.sample_gaps = [SeenGap(*gap) for gap in carry.gaps]
         self.device_lists = []
         for read_us, offset, devices in carry.device_lists:
-            known = [DeviceFacts(uuid, model) for uuid, model in devices]
-            self.device_lists.append(DeviceList(read_us, offset, known or self.device_lists[-1].devices))
+            self.device_lists.append(DeviceList(read_us, offset, list(devices) or self.device_lists[-1].devices))
 
-    def _distinct_lists(self) -> list[tuple[int, int, Sequence[tuple[str, str]]]]:
+    def _distinct_lists(self) -> list[tuple[int, int, Sequence[DeviceFacts]]]:
         """Device lists for the carry; one that equals the list before it is written as an empty one."""
-        out: list[tuple[int, int, Sequence[tuple[str, str]]]] = []
+        out: list[tuple[int, int, Sequence[DeviceFacts]]] = []
         last: Sequence[DeviceFacts] = ()
         for listed in self.device_lists:
             devices = listed.devices

@@ -19,7 +19,7 @@ from .assemble import DeviceList, Facts, assemble, newest_pods, touched
 from .cluster import ClusterState
 from .contents import Content
 from .cuts import SequenceSet
-from .held import devices_of
+from .held import listings_of
 from .history import TOPICS, NodeHistory
 from .identity import FOREVER_US
 from .late import LateFact
@@ -215,15 +215,14 @@ class _Seen:
             if here:
                 readings.append(reading)
             if here or (quiet and reading.offset == quiet.listing):
-                read_us = int(reading.device["read_us"].max())
-                lists.append(DeviceList(read_us, reading.offset, devices_of(reading)))
-        listed = max((d for d in lists if d.read_us < end_us), key=lambda d: (d.read_us, d.offset), default=None)
+                lists += [DeviceList(at, reading.offset, devices) for at, devices in listings_of(reading.device)]
+        listed = sorted((d for d in lists if d.read_us < end_us), key=lambda d: (d.read_us, d.offset))
         gaps = [c.gap for c in mappings if c.gap]
         is_late = self._late[GPU_SAMPLES]
         gaps += [c.gap for c in samples if c.gap and (c.offset in is_late or self._life.has(c.offset))]
         return Facts(
             readings=readings,
-            listed=listed,
+            lists=listed,
             snapshots=[c.snapshot for c in mappings if c.snapshot],
             pods=newest_pods((c.offset, c.pod) for c in events if c.pod),
             records=[(c.offset, c.record) for c in events if c.record],

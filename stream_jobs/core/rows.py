@@ -31,6 +31,8 @@ _DIFFERENCES = ("held_us", "used_us", "memory_byte_ms", "energy_mj")
 
 _POD, _HOST, _UNATTRIBUTED, _UNOBSERVED = (KINDS.index(kind) for kind in (POD, HOST, UNATTRIBUTED, UNOBSERVED))
 
+_OF_GPU = ("observed_us", "memory_observed_us", "energy_observed_us", "lifetime_us")
+
 _PARTIAL = 100
 """From a hundredth of what was observed on, use that is unattributed is told: the driver's floor leaves less."""
 
@@ -41,8 +43,7 @@ Nullable = tuple[Ints, Any]
 def usage_table(batch: Batch, m: Measures, topic_id: str, partition: int) -> pa.Table:
     """The rows of a batch, by window, GPU and holder; a holder without any evidence in the window has no row."""
     gpu, kind = batch.gpu, batch.of_holder["kind"]
-    lifetime = batch.lifetime_us
-    charged = np.where(kind == _UNOBSERVED, (lifetime - m.observed_us)[gpu], m.used_us + m.idle_us)
+    charged = np.where(kind == _UNOBSERVED, (m.lifetime_us - m.observed_us)[gpu], m.used_us + m.idle_us)
     cells, marks = _cells(batch, m, gpu, kind)
     shown = [known & (values != 0) for values, known in (cells[name] for name in _EVIDENCE)]
     evidence = np.logical_or.reduce([charged != 0, *shown])
@@ -123,17 +124,20 @@ def _common(batch: Batch, m: Measures, gpu: Ints, topic_id: str, partition: int)
         "cut_mappings_offset": [w.cuts[1] for w in windows],
         "cut_events_offset": [w.cuts[2] for w in windows],
     }
-    of_gpu = {name: getattr(m, name) for name in ("observed_us", "memory_observed_us", "energy_observed_us")}
-    always = {"weight_slices": 1, "weight_total": 1, "meter_version": METER_VERSION, "src_partition": partition}
-    columns: dict[str, Any] = {name: np.array(values, np.int64)[window] for name, values in of_window.items()}
-    columns |= {name: values[gpu] for name, values in (of_gpu | {"lifetime_us": batch.lifetime_us}).items()}
-    columns |= {name: np.full(size, value, np.int64) for name, value in always.items()}
+    of_gpu = {name: getattr(m, name) for name in _OF_GPU}
     devices = [device for w in windows for device in w.devices]
+    of_gpu["weight_slices"] = np.array([1 if device.is_free else device.slices for device in devices], np.int64)
+    of_gpu["weight_total"] = np.array([device.slices_total for device in devices], np.int64)
+    always = {"meter_version": METER_VERSION, "src_partition": partition}
+    columns: dict[str, Any] = {name: np.array(values, np.int64)[window] for name, values in of_window.items()}
+    columns |= {name: values[gpu] for name, values in of_gpu.items()}
+    columns |= {name: np.full(size, value, np.int64) for name, value in always.items()}
     columns |= {
         "cluster": _taken([w.cluster for w in windows], window),
         "node": _taken([w.node for w in windows], window),
         "gpu_uuid": _taken([device.gpu_uuid for device in devices], gpu),
         "gpu_model": _taken([device.gpu_model for device in devices], gpu),
+        "parent_uuid": _taken([d.parent_uuid if d.slices_total > 1 else d.gpu_uuid for d in devices], gpu),
         "basis": _taken(["allocation", "sampled"], _is_sampled(m)[gpu].astype(np.int64)),
         "src_topic_id": _taken([topic_id], np.zeros(size, np.int64)),
     }

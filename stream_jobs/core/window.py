@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.pods import NodeRecord, PodRecord
 from schemas.snapshots import ProcessIdentity, Snapshot
@@ -48,6 +49,13 @@ class SeenGap:
     end_us: int
 
 
+class Stretch(NamedTuple):
+    """The devices of a node up to a time, from that of the stretch before on."""
+
+    end_us: int
+    devices: list[DeviceFacts]
+
+
 @dataclass(slots=True)
 class NodeWindow:
     """Input of one result: readings that touch [start, end), snapshots, pods and the node, all below the cuts.
@@ -73,6 +81,8 @@ class NodeWindow:
     """Offset of the reading whose device list counts; -1 without one."""
     listed_us: int = 0
     """When that was read."""
+    stretches: list[Stretch] = field(default_factory=list)
+    """Its devices over its time, where some GPU is in MIG mode; else empty: all are there all the time."""
     _numbered: dict[tuple[SenderKey, int], SeenSnapshot] | None = field(default=None, init=False, repr=False)
 
     @property

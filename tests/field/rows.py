@@ -1,5 +1,6 @@
 """The rows of a log by arrival; in every window they add up to the GPU."""
 
+from fractions import Fraction
 from typing import Any
 
 from schemas.headers import Headers, encode_headers
@@ -53,8 +54,12 @@ def rows_of(log: dict[str, list[tuple[int, Headers, bytes]]]) -> Rows:
     for row in sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["revision"]):
         newest[row["gpu_uuid"], row["window_start_us"], row["holder"]] = row
     rows = Rows(row | {"at": (row["window_start_us"] - START) // SECOND} for row in newest.values())
-    for gpu, at in {(row["gpu_uuid"], row["at"]) for row in rows}:
-        charged = sum(row["charged_us"] or 0 for row in rows if (row["gpu_uuid"], row["at"]) == (gpu, at))
+    for gpu, at in {(row["parent_uuid"], row["at"]) for row in rows}:
+        mine = [row for row in rows if (row["parent_uuid"], row["at"]) == (gpu, at)]
+        charged = sum(Fraction(row["charged_us"] * row["weight_slices"], row["weight_total"]) for row in mine)
         assert charged == 60 * SECOND, f"{gpu} at {at}: {charged} us of {60 * SECOND}"
+        for device in {row["gpu_uuid"] for row in mine}:
+            (lifetime,) = {row["lifetime_us"] for row in mine if row["gpu_uuid"] == device}
+            assert lifetime == sum(row["charged_us"] for row in mine if row["gpu_uuid"] == device)
     assert not rows.of("violation")
     return rows

@@ -104,7 +104,7 @@ def test_field_case_20_time_shared_instance(node: Node) -> None:
 
 
 def test_field_case_20_instance_that_comes_in_mid_window(node: Node) -> None:
-    """An instance made while a window runs is found within a minute and charged from then; before it is unobserved."""
+    """An instance made while a window runs is found within a minute and is there from then on; before, it was free."""
     node.pod("a")
     node.instance("MIG-9", 1)
 
@@ -116,8 +116,67 @@ def test_field_case_20_instance_that_comes_in_mid_window(node: Node) -> None:
     rows = node.run()
     assert rows.of("a", 120).sum("charged_us") == 60 * SECOND
     late = rows.of("a", 60, "MIG-0").sum("charged_us") + rows.of("unallocated", 60, "MIG-0").sum("charged_us")
-    assert 0 < late <= 29 * SECOND
-    assert late + rows.of("unobserved", 60, "MIG-0").sum("charged_us") == 60 * SECOND
+    unseen = rows.of("unobserved", 60, "MIG-0").sum("charged_us")
+    assert 0 < late <= 29 * SECOND and unseen <= 5 * SECOND
+    free = rows.of("unallocated", 60, "GPU-0/free").sum("charged_us")
+    assert free == 6 * 60 * SECOND - late - unseen
+
+
+@pytest.mark.parametrize(("sizes", "free"), [((3, 3), 1), ((1,) * 7, 0), ((1, 1, 1, 1), 3), ((7,), 0), ((), 7)])
+def test_field_case_20_slices_weigh_and_free_ones_are_nobodys(node: Node, sizes: tuple[int, ...], free: int) -> None:
+    """Rows carry the slices of their instance; what is in none (3g+3g leaves a seventh) is unallocated ."""
+    node.pod("a")
+    node[0].mig_mode = 1
+    node.library.codes["nvmlDeviceGetSamples", "GPU-0"] = 3
+    for n, slices in enumerate(sizes):
+        node.instance(f"MIG-{n}", n + 1).slices = slices
+        node.grant("a", f"MIG-{n}")
+    rows = [row for row in node.run() if row["at"] == 60]
+    mine = [(row["weight_slices"], row["weight_total"], row["charged_us"]) for row in rows if row["pod_name"] == "a"]
+    assert sorted(mine) == sorted((slices, 7, 60 * SECOND) for slices in sizes)
+    left = [row for row in rows if row["gpu_uuid"] == "GPU-0/free"]
+    shown = [(row["holder"], row["parent_uuid"], row["weight_slices"], row["charged_us"]) for row in left]
+    assert shown == ([("unallocated", "GPU-0", 1, free * 60 * SECOND)] if free else [])
+
+
+def test_field_case_20_layout_that_changes_in_mid_window(node: Node) -> None:
+    """Seven small instances become one large: each is there in its own time, and the GPU is counted once."""
+    old = [node.instance(f"MIG-{n}", n + 1) for n in range(7)]
+
+    def change() -> None:
+        node[0].instances = [one for one in node[0].instances if one not in old]
+        node.instance("MIG-7", 0).slices = 7
+
+    node.at[91] = change
+    rows = [row for row in node.run() if row["at"] == 60]
+    life = {row["gpu_uuid"]: row["lifetime_us"] // SECOND for row in rows}
+    assert set(life) == {"MIG-7", *(f"MIG-{n}" for n in range(7))} | ({"GPU-0/free"} & set(life))
+    assert {life[f"MIG-{n}"] for n in range(7)} == {life["MIG-0"]} and 30 <= life["MIG-0"] <= 40
+    assert sum(row["charged_us"] for row in rows if row["holder"] == "unobserved") <= 12 * 7 * SECOND
+
+
+def test_field_case_20_gpu_that_goes_into_mig_mode(node: Node) -> None:
+    """A whole GPU that is partitioned in mid-window counts as a whole until then, and by its slices from then on."""
+    node.pod("a")
+    node.grant("a", "GPU-0")
+    node.process(10, cgroup("a"))
+    node[0].loads = [Load(10, 50, 0, 90)]
+    node.at[91] = lambda: setattr(node.instance("MIG-0", 1), "slices", 3)
+    rows = [row for row in node.run() if row["at"] == 60]
+    life = {row["gpu_uuid"]: row["lifetime_us"] // SECOND for row in rows}
+    assert life["GPU-0"] + life["MIG-0"] == 60 and life["GPU-0/free"] == 4 * life["MIG-0"]
+    assert 14 * SECOND <= sum(row["used_us"] or 0 for row in rows if row["pod_name"] == "a") <= 16 * SECOND
+
+
+def test_field_case_20_driver_that_does_not_tell_slices(node: Node) -> None:
+    """Without the sizes of its instances each counts as a device of its own, and the rows say so."""
+    mig(node)
+    node.library.missing.add("nvmlDeviceGetAttributes_v2")
+    rows = [row for row in node.run() if row["at"] == 60]
+    assert {(row["gpu_uuid"], row["weight_total"], row["charged_us"]) for row in rows} == {
+        ("MIG-0", 1, 60 * SECOND), ("MIG-1", 1, 60 * SECOND),
+    }  # fmt: skip
+    assert all("slices_unknown" in row["flags"] for row in rows)
 
 
 def test_field_case_25_board_has_energy_and_instances_have_none(node: Node) -> None:

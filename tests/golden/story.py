@@ -6,6 +6,7 @@ from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, INPUT_TOPICS, POD_EVENTS, POD_MAPPINGS
 from schemas.pods import ContainerRecord, PodRecord, Run, encode_record
+from schemas.samples import DEVICE_DEFAULTS
 from schemas.snapshots import DeviceSlots, Grant, ProcessIdentity, Snapshot, encode_snapshot
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
@@ -17,7 +18,7 @@ SECOND = 1_000_000
 START = 1_800_000_000 * SECOND // 60_000_000 * 60_000_000
 CONTAINER = "ab" * 32
 UID = "11111111-0000-4000-8000-000000000001"
-TEXT = ("gpu_uuid", "gpu_model")
+TEXT = ("gpu_uuid", "gpu_model", "parent_uuid")
 
 
 class Story:
@@ -45,7 +46,7 @@ class Story:
         """A reading of [start, end) with 30 samples of `points` in all, all of them of pid 10."""
         self.seq += 1
         end_us = START + end_s * SECOND
-        device = dict.fromkeys(DEVICE_SCHEMA.names, 0) | {
+        device = dict.fromkeys(DEVICE_SCHEMA.names, 0) | DEVICE_DEFAULTS | {
             "gpu_uuid": "GPU-1", "gpu_model": "T", "read_us": end_us, "span_start_us": START + start_s * SECOND,
             "span_end_us": end_us, "sample_count": 30, "sample_sum_points": points, "mapping_seq": mapping,
         }  # fmt: skip

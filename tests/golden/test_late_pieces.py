@@ -5,6 +5,7 @@ import numpy as np
 from schemas.clock import ClockRecord, encode_clock
 from schemas.headers import Headers, encode_headers
 from schemas.names import GPU_SAMPLES, POD_EVENTS, POD_MAPPINGS
+from schemas.samples import DEVICE_DEFAULTS
 from stream_jobs.core.cluster import TOPICS
 from stream_jobs.core.contents import LogRecord
 from stream_jobs.core.meter import PartitionMeter
@@ -17,16 +18,20 @@ START = 1_800_000_000 * SECOND
 
 def reading(offset: int, seq: int, start_s: int, end_s: int, complete_s: int) -> LogRecord:
     """A fully busy reading of one GPU over [start, end) seconds after START."""
-    values = dict.fromkeys(DEVICE_SCHEMA.names, 0) | {
-        "gpu_uuid": "GPU-1",
-        "gpu_model": "T",
-        "read_us": START + end_s * SECOND,
-        "span_start_us": START + start_s * SECOND,
-        "span_end_us": START + end_s * SECOND,
-        "sample_count": 30,
-        "sample_sum_points": 3000,
-    }
-    text = ("gpu_uuid", "gpu_model")
+    values = (
+        dict.fromkeys(DEVICE_SCHEMA.names, 0)
+        | DEVICE_DEFAULTS
+        | {
+            "gpu_uuid": "GPU-1",
+            "gpu_model": "T",
+            "read_us": START + end_s * SECOND,
+            "span_start_us": START + start_s * SECOND,
+            "span_end_us": START + end_s * SECOND,
+            "sample_count": 30,
+            "sample_sum_points": 3000,
+        }
+    )
+    text = ("gpu_uuid", "gpu_model", "parent_uuid")
     types = {f.name: object if f.name in text else f.type.to_pandas_dtype() for f in DEVICE_SCHEMA}
     device = {name: np.array([values[name]], types[name]) for name in DEVICE_SCHEMA.names}
     process = {f.name: np.array([], f.type.to_pandas_dtype()) for f in PROCESS_SCHEMA}

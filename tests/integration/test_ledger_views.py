@@ -197,6 +197,36 @@ def test_conservation_violations_shows_each_broken_law(ledger: Ledger, rows: lis
     assert ledger.query("SELECT DISTINCT gpu_uuid FROM conservation_violations") == [("GPU-1",)]
 
 
+def _mig(uuid: str, slices: int, us: int, **given: Any) -> dict[str, Any]:
+    """A row of an instance of so many slices of GPU-1's 7, or of its free slices, that was there for a time."""
+    times = dict.fromkeys(("charged_us", "observed_us", "memory_observed_us", "energy_observed_us", "lifetime_us"), us)
+    sizes = {"weight_slices": slices, "weight_total": 7, "parent_uuid": "GPU-1"}
+    return row(gpu_uuid=uuid, **times | sizes | {"d_charged_us": us} | given)
+
+
+@pytest.mark.parametrize("off_us", [0, 1])
+def test_slices_of_a_gpu_add_up_to_it(ledger: Ledger, off_us: int) -> None:
+    """A GPU that is whole, then in instances and free slices, counts once; a microsecond of a slice off is shown."""
+    whole = _mig("GPU-1", 1, 20 * S, weight_total=1)
+    parts = [_mig("MIG-1", 3, 40 * S), _mig("MIG-2", 2, 30 * S), _mig("GPU-1/free", 1, 100 * S + off_us)]
+    insert(ledger, [whole, *parts, row(gpu_uuid="GPU-2")], offset=1)
+    assert _laws(ledger) == (["instances and free slices add up to their GPU"] if off_us else [])
+    shown = ledger.query("SELECT gpu_uuid, expected, found FROM conservation_violations")
+    assert shown == ([("GPU-1", 420 * S, 420 * S + 1)] if off_us else [])
+
+
+def test_views_count_instances_by_their_slices(ledger: Ledger) -> None:
+    """A pod's time on an instance is time of that device, and as GPU-seconds the instance's part of a GPU."""
+    held = {"held_us": 60 * S, "d_held_us": 60 * S, "used_us": None, "weight_slices": 2, "weight_total": 7}
+    insert(ledger, [pod("a", gpu_uuid="MIG-1", parent_uuid="GPU-1", charged_us=60 * S, **held)], offset=1)
+    for view in ("usage_by_pod_window", "usage_by_pod_hour", "usage_by_namespace_day"):
+        columns = "held_us, charged_us, held_gpu_s, used_gpu_s, charged_gpu_s"
+        ((held_us, charged_us, *gpu_s),) = ledger.query(f"SELECT {columns} FROM {view}")
+        assert (held_us, charged_us) == (60 * S, 60 * S)
+        assert gpu_s == [pytest.approx(120 / 7), None, pytest.approx(120 / 7)]
+    assert ledger.query("SELECT held_s, charged_s FROM requested_held_used") == [(pytest.approx(120 / 7),) * 2]
+
+
 def test_conservation_violations_accepts_a_revision_that_adds_up(ledger: Ledger) -> None:
     """A revision that moves time between holders, with signed differences and a vanished holder, breaks no law."""
     insert(ledger, [pod("a", charged_us=40 * S, used_us=40 * S), row(charged_us=20 * S)], offset=1)

@@ -31,7 +31,7 @@ def parse(log):
 
 
 def _content(topic, headers, payload):
-    if headers.version > 1:
+    if headers.version > (2 if headers.record == "reading" else 1):
         raise ValueError("version")
     if headers.record == "clock":
         return decode_clock(payload, b"", topic, 0)

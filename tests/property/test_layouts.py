@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.pods import ContainerRecord, NodeRecord, PodRecord, Run
+from schemas.samples import DEVICE_DEFAULTS
 from schemas.snapshots import DeviceSlots, Grant, ProcessIdentity, Snapshot
 from stream_jobs.core import layouts
 from stream_jobs.core.close import close_windows
@@ -89,6 +90,7 @@ class _Node:
     def _reading(self, seq: int, start_us: int, part: int) -> Reading:
         device = {name: np.zeros(len(self.gpus), np.int64) for name in DEVICE_SCHEMA.names}
         device |= {"gpu_uuid": np.array(self.gpus, object), "gpu_model": np.array(["T"] * len(self.gpus), object)}
+        device |= {name: np.array([value] * len(self.gpus)) for name, value in DEVICE_DEFAULTS.items()}
         device["span_start_us"] += start_us
         device["span_end_us"] += start_us + 15 * SECOND
         device["read_us"] += start_us + 15 * SECOND - 1

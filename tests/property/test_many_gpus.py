@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from schemas.samples import DEVICE_DEFAULTS
 from stream_jobs.core.close import close_windows
 from stream_jobs.core.window import DeviceFacts, NodeWindow
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, Reading
@@ -14,6 +15,7 @@ def _reading(gpus: list[str], start_us: int) -> Reading:
     size = len(gpus)
     device = {name: np.zeros(size, np.int64) for name in DEVICE_SCHEMA.names}
     device |= {"gpu_uuid": np.array(gpus, object), "gpu_model": np.array(["T"] * size, object)}
+    device |= {name: np.array([value] * size) for name, value in DEVICE_DEFAULTS.items()}
     device["span_start_us"] += start_us + 5_000_000
     device["span_end_us"] += start_us + 10_000_000
     device["read_us"] += start_us + 10_000_000

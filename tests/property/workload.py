@@ -64,6 +64,7 @@ def reading_payload(rng, t0, t1, gpus, pids, seq, flags=0):
             energy_start_mj=energy, energy_end_mj=energy + rng.randrange(4_000_000),
             energy_status=rng.choice([0, 0, 0, 3]),
             mig_mode=int(is_instance), mapping_seq=seq, dropped_rows=0, flags=rng.choice([0] * 9 + [2]) | flags,
+            parent_uuid="", slices=1, slices_total=1,
         )  # fmt: skip
         for name, value in values.items():
             device[name].append(value)
@@ -85,7 +86,7 @@ def reading_payload(rng, t0, t1, gpus, pids, seq, flags=0):
                 )
                 for name, value in zip(process, row, strict=True):
                     process[name].append(value)
-    text = ("gpu_uuid", "gpu_model")
+    text = ("gpu_uuid", "gpu_model", "parent_uuid")
     columns = [{f.name: np.array(part[f.name], object if f.name in text else f.type.to_pandas_dtype())
                 for f in schema} for part, schema in ((device, DEVICE_SCHEMA), (process, PROCESS_SCHEMA))]  # fmt: skip
     return encode_reading(*columns)

@@ -23,7 +23,9 @@ def _table(name: str = "usage_ledger") -> str:
 
 
 def _columns(name: str = "usage_ledger") -> dict[str, str]:
-    found = re.findall(r"^    (\w+) (.+?) (?:CODEC|DEFAULT|MATERIALIZED)\b", _table(name), re.MULTILINE)
+    pattern = r"^    (?:ADD COLUMN IF NOT EXISTS )?(\w+) (.+?) (?:CODEC|DEFAULT|MATERIALIZED)\b"
+    later = [s for m in load() for s in m.statements if re.match(rf"ALTER TABLE {name}\s+ADD COLUMN", s)]
+    found = re.findall(pattern, "\n".join([_table(name), *later]), re.MULTILINE)
     return {name: kind for name, kind in found if name not in ("INDEX", "CONSTRAINT")}
 
 

@@ -5,14 +5,13 @@ import importlib
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from schemas.catalogue import Example, Record, Topic, load_catalogue
 from schemas.clock import decode_clock
 from schemas.deadletters import decode_dead_letter
 from schemas.gaps import decode_gap
-from schemas.headers import CURRENT_VERSION, decode_headers
+from schemas.headers import Headers, decode_headers, encode_headers, newest_version
 from schemas.live import LIVE_COLUMNS
 from schemas.names import ALL_TOPICS, GPU_LIVE, GPU_USAGE, INPUT_TOPICS, METER_PROGRESS
 from schemas.pods import decode_node, decode_pod
@@ -21,21 +20,16 @@ from schemas.snapshots import decode_snapshot
 from schemas.usage import ALL_COLUMNS
 from stream_jobs.decode import arrow_schema, decode_reading
 from stream_jobs.progress import Pointer, decode_body, digest
+from stream_jobs.usage_rows import UsageMessage, decode_rows
 
 CATALOGUE = load_catalogue()
 EXAMPLES = [(t, r, e) for t in CATALOGUE.values() for r in t.records for e in r.examples]
 
 
-def _live(payload: bytes) -> dict[str, Any]:
-    table = pa.ipc.open_stream(payload).read_all()
-    assert table.schema == arrow_schema(LIVE_COLUMNS)
-    return table.to_pydict()
-
-
-def _usage(payload: bytes) -> dict[str, Any]:
-    table = pa.ipc.open_stream(payload).read_all()
-    assert table.schema == arrow_schema(ALL_COLUMNS)
-    return table.to_pydict()
+def _rows(record: str, payload: bytes) -> dict[str, Any]:
+    columns = {"usage": ALL_COLUMNS, "live": LIVE_COLUMNS}[record]
+    message = UsageMessage("topic", 0, 0, 0, encode_headers(Headers(record=record, cluster="")), payload)
+    return dict(decode_rows(message, record, arrow_schema(columns)).to_pydict())
 
 
 def _reading(payload: bytes) -> dict[str, Any]:
@@ -58,7 +52,9 @@ def _decode(record: str, payload: bytes) -> dict[str, Any]:
         "dead-letter": decode_dead_letter,
         "rule": decode_rule,
     }
-    columnar = {"reading": _reading, "usage": _usage, "live": _live, "progress": _progress}
+    if record in ("usage", "live"):
+        return _rows(record, payload)
+    columnar = {"reading": _reading, "progress": _progress}
     if record in columnar:
         return columnar[record](payload)
     decoded = plain[record](payload)  # type: ignore[operator]
@@ -81,7 +77,7 @@ def test_topic_has_records_or_reason(topic: Topic) -> None:
     """Every topic has at least one record with an example of its newest version, or says why it is empty."""
     assert bool(topic.records) != bool(topic.reserved)
     for record in topic.records:
-        assert max(record.versions) == CURRENT_VERSION
+        assert max(record.versions) == newest_version(record.record)
         assert record.examples, f"{topic.name}: {record.record} has no example"
 
 

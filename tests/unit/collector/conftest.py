@@ -25,6 +25,8 @@ class ScriptedGpu:
         self.mig_mode = 0
         self.instances: list[ScriptedGpu] = []
         self.gpu_instance_id = 0
+        self.slices = 1
+        self.slices_total = 7
 
 
 class ScriptedLibrary:
@@ -95,6 +97,17 @@ class ScriptedLibrary:
 
     def on_nvmlDeviceGetGpuInstanceId(self, handle: Any, instance: Any) -> int:
         instance._obj.value = self._known(handle).gpu_instance_id
+        return 0
+
+    def on_nvmlDeviceGetAttributes(self, handle: Any, attributes: Any) -> int:
+        attributes._obj.gpuInstanceSliceCount = attributes._obj.computeInstanceSliceCount = self._known(handle).slices
+        return 0
+
+    def on_nvmlDeviceGetGpuInstanceProfileInfo(self, handle: Any, kind: Any, profile: Any) -> int:
+        slices = {0: 1, 1: 2, 2: 3, 3: 4, 4: 7}.get(kind.value)
+        if slices is None or slices > self._known(handle).slices_total:
+            return 3
+        profile._obj.sliceCount = slices
         return 0
 
     def on_nvmlDeviceGetUUID(self, handle: Any, buffer: Any, size: Any) -> int:

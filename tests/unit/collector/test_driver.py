@@ -217,3 +217,30 @@ def test_driver_mode_that_is_not_told_is_the_last_known(library: Any, new_gpu: A
     driver.read({})
     library.codes = {"nvmlDeviceGetMigMode": 999}
     assert [(answer.gpu_uuid, answer.mig_mode) for answer in driver.read({})] == [("GPU-0", 1), ("MIG-1", 1)]
+
+
+def _sizes(driver: Driver) -> dict[str, tuple[str, int, int]]:
+    return {a.gpu_uuid: (a.parent_uuid, a.slices, a.slices_total) for a in driver.read({})}
+
+
+def test_driver_measures_instances_in_slices(library: Any, new_gpu: Any) -> None:
+    """An instance has its slices of its GPU's, which has all of its largest profile's: 7, of a smaller GPU 4."""
+    instance = new_gpu("MIG-1")
+    instance.slices, library.gpus[0].slices_total = 2, 4
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [instance]
+    library.gpus.append(new_gpu("GPU-1"))
+    expected = {"GPU-0": ("", 4, 4), "MIG-1": ("GPU-0", 2, 4), "GPU-1": ("", 1, 1)}
+    driver = Driver()
+    assert _sizes(driver) == expected
+    library.codes["nvmlDeviceGetMigMode", "GPU-1"] = 999
+    library.codes |= {"nvmlDeviceGetAttributes_v2": 999, "nvmlDeviceGetGpuInstanceProfileInfo": 999}
+    library.gpus.append(new_gpu("GPU-2"))
+    assert _sizes(driver) == expected | {"GPU-2": ("", 1, 1)}, "the sizes of what is known never change"
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo"])
+def test_driver_without_a_size_weighs_none_of_the_gpus_instances(library: Any, new_gpu: Any, call: str) -> None:
+    """A GPU of which one size is not known has no sizes: parts of it would not add up."""
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [new_gpu("MIG-1"), new_gpu("MIG-2")]
+    library.codes[call, "MIG-2" if "Attributes" in call else "GPU-0"] = 3
+    assert _sizes(Driver()) == {"GPU-0": ("", 1, 1), "MIG-1": ("GPU-0", 1, 1), "MIG-2": ("GPU-0", 1, 1)}

@@ -6,7 +6,7 @@ import pytest
 
 from collector.answers import DeviceAnswer, ListedProcess, ProcessUtilisation, UtilisationSample
 from collector.sampling import DeviceReading, DeviceState, complete_to, read_devices
-from schemas.samples import CLOCK_STEP, DEVICE_LOST, ENERGY_RESET, FIRST_READING, RING_OVERFLOW
+from schemas.samples import CLOCK_STEP, DEVICE_LOST, ENERGY_RESET, FIRST_READING, RING_OVERFLOW, SLICES_UNKNOWN
 
 T = 1_800_000_000_000_000
 PERIOD = 200_000
@@ -25,6 +25,7 @@ class Said:
     energy_status: int = 0
     energy_mj: int = 0
     mig_mode: int = 0
+    sizes: tuple[str, int, int] = ("", 1, 1)
 
     def answer(self) -> DeviceAnswer:
         """As the driver's shell gives it."""
@@ -33,6 +34,7 @@ class Said:
             self.samples_status, [UtilisationSample(*row) for row in self.samples], self.processes_status,
             [ProcessUtilisation(*row) for row in self.processes], 0,
             [ListedProcess(*row) for row in self.listed], 10, 5, self.energy_status, self.energy_mj,
+            *self.sizes,
         )  # fmt: skip
 
 
@@ -191,3 +193,24 @@ def test_gpu_without_utilisation_spans_nothing() -> None:
         _, state = _read(said, None, T)
         reading, _ = _read(said, state, T + 5_000_000)
         assert reading.span_start_us == reading.span_end_us
+
+
+def test_gpu_that_changes_its_mode_begins_anew() -> None:
+    """What a GPU was before it went into or out of MIG mode says nothing of the time after: the next reading primes."""
+    before = DeviceState(T, PERIOD, mig_mode=1, promised_us=T)
+    said = Said(samples=_every(T - 5_000_000, T + 5_000_000))
+    reading, after = _read(said, before, T + 5_000_000)
+    assert reading.span_start_us == reading.span_end_us == T + 5_000_000
+    reading, _ = _read(Said(samples=_every(T, T + 9_000_000)), after, T + 9_000_000)
+    assert (reading.span_start_us, reading.span_end_us) == (T + 5_000_000, T + 9_000_000)
+
+
+def test_gpu_in_mig_mode_spans_the_time_between_readings() -> None:
+    """Of free slices nothing is used: a reading covers the time since the one before, if the sizes are known."""
+    told = dict(samples_status=3, processes_status=3, mig_mode=1)
+    _, state = _read(Said(**told, sizes=("", 7, 7)), None, T)
+    reading, _ = _read(Said(**told, sizes=("", 7, 7)), state, T + 5_000_000)
+    assert (reading.span_start_us, reading.span_end_us, reading.slices_total) == (T, T + 5_000_000, 7)
+    assert not reading.flags & SLICES_UNKNOWN
+    reading, _ = _read(Said(**told), state, T + 5_000_000)
+    assert reading.span_start_us == reading.span_end_us and reading.flags & SLICES_UNKNOWN

@@ -6,25 +6,30 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas.samples import ENERGY_RESET
+from schemas.samples import DEVICE_DEFAULTS, ENERGY_RESET
 from schemas.units import STATUS_NOT_ASKED
 from stream_jobs.arrow_streams import StreamReader
 from stream_jobs.decode import DEVICE_SCHEMA, PROCESS_SCHEMA, DecodeError, decode_reading, encode_reading
+from stream_jobs.usage_messages import ipc_stream
 
 
 def columns(device: dict[str, object] | None = None, process: dict[str, object] | None = None) -> bytes:
     """A payload of one GPU and one process with some values changed."""
-    values = dict.fromkeys(DEVICE_SCHEMA.names, 0) | {
-        "gpu_uuid": "GPU-1",
-        "gpu_model": "T",
-        "read_us": 10_000_000,
-        "span_start_us": 5_000_000,
-        "span_end_us": 10_000_000,
-        "sample_count": 30,
-        "sample_sum_points": 600,
-    }
+    values = (
+        dict.fromkeys(DEVICE_SCHEMA.names, 0)
+        | DEVICE_DEFAULTS
+        | {
+            "gpu_uuid": "GPU-1",
+            "gpu_model": "T",
+            "read_us": 10_000_000,
+            "span_start_us": 5_000_000,
+            "span_end_us": 10_000_000,
+            "sample_count": 30,
+            "sample_sum_points": 600,
+        }
+    )
     row = dict.fromkeys(PROCESS_SCHEMA.names, 0) | {"pid": 7, "sm_util_points": 20}
-    text = ("gpu_uuid", "gpu_model")
+    text = ("gpu_uuid", "gpu_model", "parent_uuid")
     parts = []
     for schema, cells in ((DEVICE_SCHEMA, values | (device or {})), (PROCESS_SCHEMA, row | (process or {}))):
         types = {f.name: object if f.name in text else f.type.to_pandas_dtype() for f in schema}
@@ -155,3 +160,17 @@ def test_streams_of_other_columns_are_refused() -> None:
     for other in (pa.schema([("m", pa.int64())]), pa.schema([("n", pa.int32())])):
         with pytest.raises(ValueError, match="expected"):
             reader.read(_stream(other, pa.record_batch([[1]], schema=other)), 0)
+
+
+def test_decode_reads_messages_of_version_1() -> None:
+    """A stream without the columns that version 2 added is read as if it had them, at first and by the short way."""
+    whole = columns()
+    reader = pa.BufferReader(whole)
+    device, process = (pa.ipc.open_stream(reader).read_all() for _ in range(2))
+    old = b"".join(ipc_stream(t) for t in (device.drop_columns(list(DEVICE_DEFAULTS)), process))
+    for payload in (old, old, whole, old):
+        decoded, _ = decode_reading(payload)
+        assert {name: decoded[name].tolist() for name in DEVICE_DEFAULTS} == {
+            n: [v] for n, v in DEVICE_DEFAULTS.items()
+        }
+        assert decoded["sample_sum_points"].tolist() == [600]

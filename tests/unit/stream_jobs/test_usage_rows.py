@@ -63,7 +63,7 @@ def test_together_joins_messages() -> None:
         (_bad(payload([row()])[:-300]), "decode", "Arrow"),
         (_bad(payload([row()]), []), "headers", "record"),
         (_bad(payload([row()]), headers(record="clock")), "record", f"expected '{USAGE}'"),
-        (_bad(payload([row()]), headers(version=2)), "version", "version 2"),
+        (_bad(payload([row()]), headers(version=3)), "version", "version 3"),
         (_bad(_stream(_table().drop_columns("used_us"))), "columns", "used_us is missing"),
         (_bad(_stream(_table(charged_us=pa.array(["x", "y"])))), "columns", "charged_us is not int64"),
         (_bad(_stream(_table(charged_us=pa.array([None, 1])))), "columns", "charged_us holds 1 nulls"),
@@ -78,3 +78,9 @@ def test_wrong_message_is_a_dead_letter(bad: UsageMessage, reason: str, words: s
         decode_usage(bad)
     assert refused.value.reason == reason
     assert words in refused.value.detail
+
+
+def test_row_of_version_1_is_of_its_own_gpu() -> None:
+    """Before version 2 no row said which GPU an instance is a part of: then it counts as a device of its own."""
+    old = _bad(_stream(_table().drop_columns("parent_uuid")), headers(version=1))
+    assert decode_usage(old)["parent_uuid"].to_pylist() == _table()["gpu_uuid"].to_pylist()
