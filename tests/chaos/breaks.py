@@ -191,7 +191,7 @@ CAUGHT_ON: dict[str, tuple[int, ...]] = {
     "carry-of-now": (13,),
     "cuts-forgotten": (2,),
     "idle-by-wall-clock": (1,),
-    "pointer-ignored": (26, 14, 37, 34, 68),
+    "pointer-ignored": (37, 26, 14, 34, 68),
     "late-facts-forgotten": (1,),
     "minute-ignored": (2,),
 }
