@@ -101,9 +101,10 @@ class Agent:
             self._send_batch()
             self._epoch = self._new_epoch(CLOCK_STEP)
             logger.warning("the wall clock was set: new epoch %d", self._epoch.start_us)
-        event_us, now_us = self._clock.event_us(), self._clock.monotonic_us()
         epoch = self._epoch
         answers = self._sources.driver.read(last_seen(epoch.states))
+        # After the calls, lest the newest samples are later than the reading that has them.
+        event_us, now_us = self._clock.event_us(), self._clock.monotonic_us()
         devices, epoch.states = read_devices(epoch.states, answers, event_us, epoch.flags)
         epoch.flags = 0
         named = self._sources.roster.identify(devices, now_us, self._steps.offset_us)

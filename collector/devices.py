@@ -53,33 +53,45 @@ def mig_mode(handle: Any, before: Device | None) -> int:
     return before.mig_mode if mode < 0 and before is not None else mode
 
 
-def instances(parent: Device, before: Mapping[str, Device]) -> dict[str, Device]:
-    """MIG instances of a GPU by UUID, with slices where all are known; `before`: what the last search found."""
+def instances(parent: Device, before: Mapping[str, Device]) -> tuple[dict[str, Device], bool]:
+    """MIG instances of a GPU by UUID, and whether these are all; `before`: what the last search found.
+
+    They have slices where those of all are known. One whose size is not told for now is left out, and looked for again.
+    """
     found: dict[str, Device] = {}
     if parent.mig_mode != 1:
-        return found
-    for handle in nvml.instance_handles(parent.handle):
+        return found, True
+    failed, handles = nvml.instance_handles(parent.handle)
+    for handle in handles:
         status, uuid = nvml.text("nvmlDeviceGetUUID", handle)
+        failed = failed or status
         if status == 0:
             found[uuid] = Device(uuid, parent.index, parent.model, handle, 1)
             found[uuid].gpu_instance_id = nvml.gpu_instance_id(handle)
             found[uuid].parent = parent.uuid
-    _measure(parent, found, before)
-    return found
+    unsized = _measure(parent, found, before)
+    return {uuid: device for uuid, device in found.items() if uuid not in unsized}, not failed and not unsized
 
 
-def _measure(parent: Device, found: dict[str, Device], before: Mapping[str, Device]) -> None:
-    """Fills in slices; those of a UUID never change, so a call that fails once does not make them unknown."""
+def _measure(parent: Device, found: dict[str, Device], before: Mapping[str, Device]) -> list[str]:
+    """Fills in slices, and gives the UUIDs of those whose size the driver may tell later.
+
+    The sizes of what is known never change. Where the driver cannot tell some, none of the GPU's have any.
+    """
     known = before.get(parent.uuid)
     total = known.slices_total if known and known.slices_total > 1 else nvml.most_slices(parent.handle)
     sizes: dict[str, int] = {}
+    unsized = []
     for uuid, device in found.items():
         known = before.get(uuid)
-        slices = known.slices if known and known.slices_total > 1 else nvml.slices(device.handle)
-        if slices:
+        status, slices = (0, known.slices) if known and known.slices_total > 1 else nvml.slices(device.handle)
+        if status and CONSEQUENCES.get(status) is not Consequence.CAPABILITY_OFF:
+            unsized.append(uuid)
+        elif slices:
             sizes[uuid] = slices
-    if total is None or len(sizes) < len(found) or sum(sizes.values()) > total:
-        return
+    if total is None or len(sizes) + len(unsized) < len(found) or sum(sizes.values()) > total:
+        return []
     parent.slices = parent.slices_total = total
-    for uuid, device in found.items():
-        device.slices, device.slices_total = sizes[uuid], total
+    for uuid, slices in sizes.items():
+        found[uuid].slices, found[uuid].slices_total = slices, total
+    return unsized

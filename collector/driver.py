@@ -48,6 +48,8 @@ class Driver:
         self._probe_at = 0
         self._unknown_readings = 0
         self._lists_garbled = False
+        self._unsure: set[str] = set()
+        """GPUs of which some instances may not have been found."""
 
     def read(self, last_seen_us: Mapping[str, int]) -> list[DeviceAnswer]:
         """Answers of every device; utilisation since its last seen sample, a device without one is only primed.
@@ -87,8 +89,8 @@ class Driver:
         self._due = Consequence.DATA
 
     def _is_probe_due(self) -> bool:
-        """Whether to search for lost devices (ever more rarely while they stay lost) or for new MIG instances."""
-        if not any(device.status for device in self._devices.values()):
+        """Whether to search for what is lost or not told (ever more rarely while it stays so) or for new instances."""
+        if not self._unsure and not any(device.status for device in self._devices.values()):
             self._probe_wait, self._probe_at = 1, 0
             return self._readings % PROBE_EVERY == 0 and any(d.mig_mode == 1 for d in self._devices.values())
         if self._readings < self._probe_at:
@@ -121,6 +123,7 @@ class Driver:
         """Find all devices anew, by UUID; a GPU seen before and not found stays, as lost, and its instances with it."""
         found: dict[str, Device] = {}
         failed: dict[int, int] = {}
+        self._unsure = set()
         for index in range(0 if status else count):
             answer, handle = nvml.device_handle(index)
             if answer == 0:
@@ -130,12 +133,15 @@ class Driver:
                 continue
             mode = mig_mode(handle, self._devices.get(uuid))
             found[uuid] = Device(uuid, index, nvml.text("nvmlDeviceGetName", handle)[1], handle, mode)
-            found |= instances(found[uuid], self._devices)
+            mine, is_whole = instances(found[uuid], self._devices)
+            found |= mine
+            if not is_whole:
+                self._unsure.add(uuid)
         alive = set(found)
         for uuid, device in self._devices.items():
             if uuid in alive and found[uuid].mig_mode == device.mig_mode and not device.status:
                 found[uuid].off = device.off
-            if uuid in alive or device.parent in alive or device.handle is None:
+            if uuid in alive or device.handle is None or (device.parent in alive and not self._may_be(device, found)):
                 continue
             if device.parent in found:
                 device.status = found[device.parent].status
@@ -148,6 +154,11 @@ class Driver:
         self._count = 0 if status else count
         self._devices = found
 
+    def _may_be(self, instance: Device, found: Mapping[str, Device]) -> bool:
+        """Whether an instance that was not found may be there all the same, and there is room for it."""
+        taken = sum(device.slices for device in found.values() if device.parent == instance.parent)
+        return instance.parent in self._unsure and taken + instance.slices <= found[instance.parent].slices_total
+
     def _answer(self, device: Device, last_seen_us: int | None) -> DeviceAnswer:
         if device.status:
             return lost(device, device.status)
@@ -155,7 +166,7 @@ class Driver:
         if stale:
             return lost(device, stale)
         since_us = last_seen_us or 0
-        self._noticemig_mode(device)
+        self._notice_mig_mode(device)
         samples_status, samples = device.ask("samples", nvml.utilisation_samples, since_us)
         processes_status, processes = NOT_ASKED, None
         if last_seen_us is not None:
@@ -180,7 +191,7 @@ class Driver:
         status, uuid = nvml.text("nvmlDeviceGetUUID", device.handle)
         return status or (SUCCESS if uuid == device.uuid else INVALID_ARGUMENT)
 
-    def _noticemig_mode(self, device: Device) -> None:
+    def _notice_mig_mode(self, device: Device) -> None:
         mode = device.mig_mode if device.is_instance else mig_mode(device.handle, device)
         if mode != device.mig_mode:
             device.mig_mode, self._due = mode, Consequence.ENUMERATE

@@ -15,7 +15,9 @@ from .answers import (
     COMPUTE,
     FUNCTION_NOT_FOUND,
     GRAPHICS,
+    INVALID_ARGUMENT,
     MPS,
+    NOT_FOUND,
     NOT_SUPPORTED,
     ListedProcess,
     ProcessUtilisation,
@@ -84,17 +86,19 @@ def device_handle(index: int) -> tuple[int, Any]:
     return call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle)), handle
 
 
-def instance_handles(handle: Any) -> list[Any]:
-    """Handles of a GPU's MIG instances; their index has holes."""
+def instance_handles(handle: Any) -> tuple[int, list[Any]]:
+    """Handles of a GPU's MIG instances, whose index has holes, and 0 or a code for which there may be more."""
     count = c_uint()
-    if call("nvmlDeviceGetMaxMigDeviceCount", handle, byref(count)):
-        return []
-    handles = [pynvml.c_nvmlDevice_t() for _ in range(count.value)]
-    return [
-        found
-        for index, found in enumerate(handles)
-        if call("nvmlDeviceGetMigDeviceHandleByIndex", handle, c_uint(index), byref(found)) == 0
-    ]
+    status = call("nvmlDeviceGetMaxMigDeviceCount", handle, byref(count))
+    found = []
+    for index in range(0 if status else count.value):
+        instance = pynvml.c_nvmlDevice_t()
+        answer = call("nvmlDeviceGetMigDeviceHandleByIndex", handle, c_uint(index), byref(instance))
+        if answer == 0:
+            found.append(instance)
+        elif answer not in (NOT_FOUND, INVALID_ARGUMENT):
+            status = answer
+    return status, found
 
 
 def gpu_instance_id(handle: Any) -> int | None:
@@ -103,12 +107,11 @@ def gpu_instance_id(handle: Any) -> int | None:
     return None if call("nvmlDeviceGetGpuInstanceId", handle, byref(instance)) else instance.value
 
 
-def slices(handle: Any) -> int | None:
-    """Compute slices of a MIG instance; of several compute instances in a GPU instance, of the one asked for."""
+def slices(handle: Any) -> tuple[int, int]:
+    """Code and compute slices of a MIG instance; of one compute instance, where several share a GPU instance."""
     attributes = pynvml.c_nvmlDeviceAttributes()
-    if call("nvmlDeviceGetAttributes_v2", handle, byref(attributes)):
-        return None
-    return int(attributes.computeInstanceSliceCount) or None
+    status = call("nvmlDeviceGetAttributes_v2", handle, byref(attributes))
+    return status, 0 if status else int(attributes.computeInstanceSliceCount)
 
 
 def most_slices(handle: Any) -> int | None:

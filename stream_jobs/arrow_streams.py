@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from .arrow_framing import refuse_compressed, refuse_unplain
+
 _CONTINUES = b"\xff\xff\xff\xff"
 _END = _CONTINUES + bytes(4)
 _MOST_REMEMBERED = 16
@@ -35,6 +37,7 @@ class StreamReader:
             short = self._read_one(payload, at + len(head), self._known[head])
             if short is not None:
                 return [self._whole(short[0])], short[1]
+        refuse_unplain(payload, at)
         source = pa.BufferReader(payload)
         source.seek(at)
         table = pa.ipc.open_stream(source).read_all()
@@ -73,6 +76,7 @@ class StreamReader:
         source.seek(at)
         try:
             message = pa.ipc.read_message(source)
+            refuse_compressed(message)
             batch = pa.ipc.read_record_batch(message, schema)
         except (pa.ArrowException, OSError, EOFError):
             return None

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.columns import Column
+from schemas.ids import FREE_SLICES
 from schemas.limits import MAX_TEXT
 from schemas.samples import DEVICE_COLUMNS, DEVICE_DEFAULTS, ENERGY_RESET, PROCESS_COLUMNS
 from schemas.units import STATUS_NOT_ASKED
@@ -184,6 +185,8 @@ def _check_cells(*tables: pa.Table) -> None:
                 raise DecodeError(f"{part} rows: column {field.name} holds a text of more than {MAX_TEXT} characters")
         if part == "device" and pc.min(pc.binary_length(table.column("gpu_uuid"))).as_py() == 0:
             raise DecodeError("device rows: column gpu_uuid holds an empty text, no GPU has such a name")
+        if part == "device" and pc.any(pc.ends_with(table.column("gpu_uuid"), FREE_SLICES)).as_py():
+            raise DecodeError(f"device rows: column gpu_uuid ends in {FREE_SLICES}, which only the meter may say")
 
 
 def _is_too_long(column: pa.ChunkedArray) -> bool:

@@ -106,6 +106,7 @@ def device_rules(device: Columns, message: Any) -> Iterator[Rule]:
     slices, of = device["slices"], device["slices_total"]
     yield Rule("slices_total", (of < 1) | (of > MAX_SLICES), f"outside 1..{MAX_SLICES}")
     yield Rule("slices", (slices < 1) | (slices > of), "outside 1..slices_total")
+    yield Rule("slices_total", (of > 1) & (device["mig_mode"] != 1), "slices outside MIG mode")
     code = device["gpu_uuid"]
     if code.dtype == object:
         code = np.unique(code.astype(str), return_inverse=True)[1]

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from schemas.headers import USAGE, HeaderError, decode_headers, newest_version
 from schemas.usage import ALL_COLUMNS, SAME_AS
 
+from .arrow_framing import refuse_unplain
 from .decode import arrow_schema
 from .errors import DeadLetter
 
@@ -40,9 +41,10 @@ def decode_rows(message: UsageMessage, record: str, schema: pa.Schema) -> pa.Tab
     """Rows of a message of one kind of record, text as dictionaries; DeadLetter as above."""
     _check_headers(message, record)
     try:
+        refuse_unplain(message.payload)
         table = pa.ipc.open_stream(message.payload).read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise DeadLetter("decode", f"not an Arrow IPC stream: {error}") from error
     columns = [_column(table, field) for field in schema]
     return pa.table(columns, schema=pa.schema([f.with_type(c.type) for f, c in zip(schema, columns, strict=True)]))

@@ -37,15 +37,19 @@ ORDER BY {sort} DESC NULLS LAST, charged_us DESC, {names}
 LIMIT {{rows:UInt32}}
 """
 _KNOWN = "u.holder_kind = 'pod' AND u.used_us IS NOT NULL"
+_PART = "u.weight_slices / u.weight_total"
+"""Of a GPU: what a MIG instance is of it."""
 _FLEET = f"""
-SELECT min(u.window_start_us), max({{as_of}}), uniqExact(u.cluster, u.node, u.gpu_uuid), sum(u.charged_us),
+SELECT min(u.window_start_us), max({{as_of}}), uniqExact(u.cluster, u.node, u.parent_uuid), sum(u.charged_us * {_PART}),
        toUnixTimestamp64Micro(now64(6)) - max({{as_of}}),
-       sumIf(assumeNotNull(u.used_us), {_KNOWN}),
-       sumIf(assumeNotNull(u.hot_idle_us), {_KNOWN} AND u.hot_idle_us IS NOT NULL),
-       sumIf(u.charged_us - assumeNotNull(u.used_us) - ifNull(u.hot_idle_us, 0), {_KNOWN}),
-       sumIf(u.charged_us, u.holder_kind = 'unallocated'), sumIf(u.charged_us, u.holder_kind = 'host'),
-       sumIf(u.charged_us, u.holder_kind = 'unattributed'), sumIf(u.charged_us, u.holder_kind = 'unobserved'),
-       sumIf(u.charged_us, u.holder_kind = 'pod' AND u.used_us IS NULL)
+       sumIf(assumeNotNull(u.used_us) * {_PART}, {_KNOWN}),
+       sumIf(assumeNotNull(u.hot_idle_us) * {_PART}, {_KNOWN} AND u.hot_idle_us IS NOT NULL),
+       sumIf((u.charged_us - assumeNotNull(u.used_us) - ifNull(u.hot_idle_us, 0)) * {_PART}, {_KNOWN}),
+       sumIf(u.charged_us * {_PART}, u.holder_kind = 'unallocated'),
+       sumIf(u.charged_us * {_PART}, u.holder_kind = 'host'),
+       sumIf(u.charged_us * {_PART}, u.holder_kind = 'unattributed'),
+       sumIf(u.charged_us * {_PART}, u.holder_kind = 'unobserved'),
+       sumIf(u.charged_us * {_PART}, u.holder_kind = 'pod' AND u.used_us IS NULL)
 FROM {{source}} AS u WHERE u.holder_kind != 'violation' AND u.window_start_us >= {{{{from_us:Int64}}}}
 """
 

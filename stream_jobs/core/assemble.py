@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from schemas.pods import NodeRecord, PodRecord
 from stream_jobs.decode_checks import Columns
 
+from .existence import alike
 from .held import AnyReading, DeviceFacts, devices_of, listings_in, together
 from .settings import MeterSettings
 from .window import NodeWindow, SeenGap, SeenSnapshot, Stretch
@@ -47,7 +48,7 @@ def assemble(
     listed = facts.lists[-1] if facts.lists else None
     is_there = listed is not None and start_us - listed.read_us <= s.reach_us
     devices = together(listed.devices if listed and is_there else [], [devices_of(r) for r in facts.readings])
-    is_sliced = is_there and any(device.slices_total > 1 for device in devices)
+    is_sliced = any(device.slices_total > 1 for device in devices)
     records = [(record.seen_us, offset, record) for offset, record in facts.records]
     return NodeWindow(
         cluster=cluster,
@@ -65,11 +66,11 @@ def assemble(
         spool_gap=any(g.start_us < end_us and g.end_us >= start_us for g in facts.gaps),
         listing=listed.offset if listed else -1,
         listed_us=listed.read_us if listed else 0,
-        stretches=_stretches(start_us, end_us, facts) if is_sliced else [],
+        stretches=_stretches(start_us, end_us, facts, is_there) if is_sliced else [],
     )
 
 
-def _stretches(start_us: int, end_us: int, facts: Facts) -> list[Stretch]:
+def _stretches(start_us: int, end_us: int, facts: Facts, is_there: bool) -> list[Stretch]:
     """Which devices there were until when in [start, end), where instances of a GPU may come and go.
 
     A list counts from the one before it on. Behind the last that was read in that time the first of the readings counts
@@ -84,12 +85,13 @@ def _stretches(start_us: int, end_us: int, facts: Facts) -> list[Stretch]:
     ]
     lists += sorted(later, key=lambda d: (d.read_us, d.offset))[:1]
     found: list[Stretch] = []
-    for listed in lists or facts.lists[-1:]:
+    for listed in lists or (facts.lists[-1:] if is_there else ()):
         if found and found[-1].devices == listed.devices:
             found.pop()
         found.append(Stretch(listed.read_us, listed.devices))
-    found[-1] = Stretch(end_us, found[-1].devices)
-    return found
+    if found:
+        found[-1] = Stretch(end_us, found[-1].devices)
+    return alike([stretch.devices for stretch in found], [stretch.end_us for stretch in found])
 
 
 def newest_pods(pods: Iterable[tuple[int, PodRecord]]) -> list[PodRecord]:

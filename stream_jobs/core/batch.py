@@ -36,7 +36,7 @@ class Batch:
     exists_us: Ints
     """Per GPU: how much of that it was there."""
     sliced: Any
-    """Per GPU: whether it is a MIG instance or free slices of known size."""
+    """Per GPU: whether some device of its window is a MIG instance or free slices of known size."""
     of_gpu: Columns
     """GPU_COLUMNS."""
     segment: Columns
@@ -87,7 +87,7 @@ def make_batch(windows: list[NodeWindow], directory_of: Callable[[NodeWindow], D
         start_us=start[window],
         length_us=(end - start)[window],
         exists_us=lifetimes_us(windows, (end - start)[window]),
-        sliced=np.array([device.slices_total > 1 for w in windows for device in w.devices], bool),
+        sliced=np.array([bool(w.stretches) for w in windows], bool)[window],
         strips=gathered.strips,
         facts=gathered.facts,
         doubled=gathered.doubled,

@@ -6,14 +6,36 @@ and go (tests/property/test_slices.py).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from .divide import Ints
 from .held import DeviceFacts
 from .strips import Strips
-from .window import NodeWindow
+from .window import NodeWindow, Stretch
+
+
+def alike(lists: list[list[DeviceFacts]], ends_us: list[int]) -> list[Stretch]:
+    """Stretches of a window's device lists, in which what some of the lists leave open is as the others tell.
+
+    The size of an instance never changes, so one that is told counts where it is not; a GPU of which a list has
+    nothing, neither itself nor a part, is as before, e.g. lost while its collector began anew.
+    """
+    sized = {d.gpu_uuid: d for devices in lists for d in devices if d.slices_total > 1}
+    free = {d.parent_uuid: d for d in sized.values() if d.is_free}
+    known: dict[str, list[DeviceFacts]] = {}
+    found = []
+    for devices, end_us in zip(lists, ends_us, strict=True):
+        told: dict[str, list[DeviceFacts]] = defaultdict(list)
+        for device in (sized.get(d.gpu_uuid, d) for d in devices):
+            told[device.parent_uuid if device.slices_total > 1 else device.gpu_uuid].append(device)
+        for gpu, mine in told.items():
+            if gpu in free and any(d.slices_total > 1 for d in mine) and free[gpu] not in mine:
+                mine.append(free[gpu])
+        known |= told
+        found.append(Stretch(end_us, sorted(d for mine in known.values() for d in mine)))
+    return found
 
 
 def lifetimes_us(windows: list[NodeWindow], length_us: Ints) -> Ints:
@@ -64,19 +86,26 @@ def free_us(windows: list[NodeWindow], strips: Strips) -> dict[int, int]:
         return found
     first, piece = 0, strips.piece
     for window in windows:
-        for at, device in enumerate(window.devices):
-            if device.is_free and window.stretches:
-                pieces, _ = strips.pieces_of(np.flatnonzero(strips.strip["gpu"] == first + at))
-                spans = list(zip(piece["start_us"][pieces].tolist(), piece["end_us"][pieces].tolist(), strict=True))
-                found[first + at] = _observed(window, device.gpu_uuid, spans)
+        free = [at for at, device in enumerate(window.devices) if device.is_free and window.stretches]
+        times = list(_times(window)) if free else []
+        for at in free:
+            uuid = window.devices[at].gpu_uuid
+            slices = [next((n for device, n in there if device.gpu_uuid == uuid), 0) for _, _, there, _ in times]
+            pieces, _ = strips.pieces_of(np.flatnonzero(strips.strip["gpu"] == first + at))
+            edges = np.array([start_us for start_us, *_ in times], np.int64)
+            upto = _slice_time(edges, np.array(slices, np.int64))
+            found[first + at] = int((upto(piece["end_us"][pieces]) - upto(piece["start_us"][pieces])).sum())
         first += len(window.devices)
     return found
 
 
-def _observed(window: NodeWindow, uuid: str, spans: list[tuple[int, int]]) -> int:
-    total = 0
-    for start_us, end_us, free, _ in _times(window):
-        slices = next((slices for device, slices in free if device.gpu_uuid == uuid), 0)
-        if slices:
-            total += slices * sum(max(0, min(b, end_us) - max(a, start_us)) for a, b in spans)
-    return total
+def _slice_time(edges_us: Ints, slices: Ints) -> Callable[[Ints], Ints]:
+    """Time x slices from the first edge up to some times; from each edge on there are so many slices."""
+    before = np.concatenate([[0], np.cumsum(np.diff(edges_us) * slices[:-1])])
+
+    def upto(times_us: Ints) -> Ints:
+        at = np.maximum(np.searchsorted(edges_us, times_us, side="right") - 1, 0)
+        total: Ints = before[at] + (times_us - edges_us[at]) * slices[at]
+        return total
+
+    return upto

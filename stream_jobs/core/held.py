@@ -163,13 +163,15 @@ def _facts_of(device: Columns) -> list[DeviceFacts]:
 
 
 def together(listed: list[DeviceFacts], of_readings: list[list[DeviceFacts]]) -> list[DeviceFacts]:
-    """Devices of a list and of readings, sorted; of one GPU the first told. The list itself where it has them all."""
+    """Devices of a list and of readings, sorted; of one GPU the first told, or with a size. Maybe the list itself."""
     if all(devices is listed for devices in of_readings):
         return listed
     first = {device.gpu_uuid: device for device in listed}
     for devices in of_readings:
         for device in devices:
-            first.setdefault(device.gpu_uuid, device)
+            known = first.setdefault(device.gpu_uuid, device)
+            if known.slices_total < device.slices_total:
+                first[device.gpu_uuid] = device
     return [first[uuid] for uuid in sorted(first)]
 
 

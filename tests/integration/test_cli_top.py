@@ -120,3 +120,15 @@ def test_top_of_an_empty_ledger_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "no windows yet" in done.stdout
     assert _json(tmp_path)["rows"] == []
+
+
+def test_top_counts_instances_as_parts_of_their_gpu(tmp_path: Path) -> None:
+    """A GPU that is used and one whose slices nobody has are two GPUs, half of their time used."""
+    slices = {"gpu_uuid": "GPU-2/free", "parent_uuid": "GPU-2", "weight_total": 7, "lifetime_us": 420_000_000}
+    with ledger_in(tmp_path) as ledger:
+        insert(ledger, [pod("train", 0, used_us=60_000_000, charged_us=60_000_000)])
+        insert(ledger, [row(0, **slices, charged_us=420_000_000, observed_us=420_000_000)], offset=1)
+    shown = _json(tmp_path, "--windows", "1")
+    parts = shown["parts_us"]
+    assert (shown["gpus"], shown["lifetime_us"]) == (2, 120_000_000)
+    assert (parts["used"], parts["unallocated"]) == (60_000_000, 60_000_000)

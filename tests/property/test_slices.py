@@ -29,7 +29,9 @@ def _devices(layout: int | None) -> dict[str, tuple[str, int, int]]:
     return {GPU: ("", TOTAL, TOTAL)} | instances
 
 
-def _payload(readings: list[tuple[int, int | None]], spans: dict[str, tuple[int, bool]]) -> tuple[bytes, int]:
+def _payload(
+    readings: list[tuple[int, int | None]], spans: dict[str, tuple[int, bool]], sized: bool = True
+) -> tuple[bytes, int]:
     """Readings (second, layout) in one message, and how far it reaches back: to where devices were read before."""
     rows = []
     for at_s, layout in readings:
@@ -44,7 +46,7 @@ def _payload(readings: list[tuple[int, int | None]], spans: dict[str, tuple[int,
                 "sample_sum_points": 0 if is_mig else 1_000, "mig_mode": int(is_mig), "mapping_seq": 1,
                 "samples_status": 3 if is_mig else 0, "processes_status": 3 if is_mig else 6,
                 "parent_uuid": parent, "slices": slices, "slices_total": total,
-            }  # fmt: skip
+            } | ({} if sized else DEVICE_DEFAULTS)  # fmt: skip
             spans[uuid] = end_us, is_mig
             rows.append(values)
     device = {
@@ -55,8 +57,8 @@ def _payload(readings: list[tuple[int, int | None]], spans: dict[str, tuple[int,
     return encode_reading(device, {f.name: np.array([], f.type.to_pandas_dtype()) for f in PROCESS_SCHEMA}), first_s
 
 
-def make(seed: int, late: bool) -> tuple[dict, list[tuple[int, int | None, int]]]:
-    """A log of one node and the readings in it: every 5 s, some a message, some messages late or twice."""
+def make(seed: int, late: bool, unsized: bool = False) -> tuple[dict, list[tuple[int, int | None, int]]]:
+    """A log of one node and the readings in it: every 5 s, messages late or twice, some without sizes."""
     rng, log, spans, layout = random.Random(seed), Log(), dict[str, tuple[int, bool]](), rng_layout(random.Random(seed))
     told, seq, at_s = list[tuple[int, int | None, int]](), 0, 0
     while at_s < END_S:
@@ -70,7 +72,7 @@ def make(seed: int, late: bool) -> tuple[dict, list[tuple[int, int | None, int]]
             spans.clear()
             continue
         seq += 1
-        payload, first_s = _payload(readings, spans)
+        payload, first_s = _payload(readings, spans, sized=not (unsized and len(readings) == 1 and rng.random() < 0.5))
         told += [(read_s, layout, first_s) for read_s, layout in readings]
         headers = Headers(
             record="reading", cluster="c", node="n", boot_id="b", epoch_us=1, seq=seq,
@@ -154,3 +156,19 @@ def test_layouts_are_the_same_after_crashes_and_in_any_interleaving(seed: int) -
     again = content(run(log, rng, crashes=rng.choice([0, 3]))[0])
     assert {key: rows[0] for key, rows in again.items()} == plain
     assert all(row == rows[0] for rows in again.values() for row in rows)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_sizes_that_some_readings_do_not_tell_are_those_of_the_others(seed: int) -> None:
+    """In a window in which some reading tells sizes, as while agents are updated, slices add up all the same."""
+    log, _ = make(seed, late=True, unsized=True)
+    tables, meter = run(log)
+    rows = newest(tables)
+    for start_us in {at for _, _, at in rows}:
+        mine = [row for (_, _, at), row in rows.items() if at == start_us]
+        assert min(row["charged_us"] for row in mine) >= 0
+        if all(row["weight_total"] == TOTAL for row in mine if row["gpu_uuid"] != GPU and row["charged_us"]):
+            whole = sum(row["charged_us"] * row["weight_slices"] * TOTAL // row["weight_total"] for row in mine)
+            assert whole == TOTAL * WINDOW_S * SECOND or not any(row["gpu_uuid"] == f"{GPU}/free" for row in mine)
+    assert meter.metrics()["violations"] == 0

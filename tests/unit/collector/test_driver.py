@@ -238,6 +238,44 @@ def test_driver_measures_instances_in_slices(library: Any, new_gpu: Any) -> None
     assert _sizes(driver) == expected | {"GPU-2": ("", 1, 1)}, "the sizes of what is known never change"
 
 
+def _three(library: Any, new_gpu: Any) -> Driver:
+    """A driver that knows two instances of 3 and 1 slices, of which a search is due at the next reading."""
+    first, second = new_gpu("MIG-1"), new_gpu("MIG-2")
+    first.slices = 3
+    library.gpus[0].mig_mode, library.gpus[0].instances = 1, [first, second]
+    driver = Driver()
+    for _ in range(PROBE_EVERY - 1):
+        driver.read({})
+    return driver
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("nvmlDeviceGetMaxMigDeviceCount", "GPU-0"), ("nvmlDeviceGetMigDeviceHandleByIndex", "GPU-0"),
+     ("nvmlDeviceGetUUID", "MIG-1")],
+)  # fmt: skip
+def test_driver_keeps_instances_a_search_misses(library: Any, new_gpu: Any, call: tuple[str, str]) -> None:
+    """A call that fails once at a search makes no slices free: what was there is there, and looked for again soon."""
+    driver = _three(library, new_gpu)
+    library.codes[call] = 999
+    expected = {"GPU-0": ("", 7, 7), "MIG-1": ("GPU-0", 3, 7), "MIG-2": ("GPU-0", 1, 7)}
+    assert _sizes(driver) == expected
+    del library.codes[call]
+    library.gpus[0].instances = library.gpus[0].instances[1:]
+    assert _sizes(driver) == {uuid: size for uuid, size in expected.items() if uuid != "MIG-1"}
+
+
+def test_driver_measures_a_new_instance_at_the_next_reading_where_the_call_fails(library: Any, new_gpu: Any) -> None:
+    """Its neighbours keep their sizes meanwhile, and it has none that would be guessed."""
+    driver = _three(library, new_gpu)
+    library.gpus[0].instances = [*library.gpus[0].instances, new_gpu("MIG-3")]
+    library.codes["nvmlDeviceGetAttributes_v2", "MIG-3"] = 999
+    expected = {"GPU-0": ("", 7, 7), "MIG-1": ("GPU-0", 3, 7), "MIG-2": ("GPU-0", 1, 7)}
+    assert _sizes(driver) == expected
+    library.codes.clear()
+    assert _sizes(driver) == expected | {"MIG-3": ("GPU-0", 1, 7)}
+
+
 @pytest.mark.parametrize("call", ["nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo"])
 def test_driver_without_a_size_weighs_none_of_the_gpus_instances(library: Any, new_gpu: Any, call: str) -> None:
     """A GPU of which one size is not known has no sizes: parts of it would not add up."""

@@ -72,3 +72,16 @@ def test_sizes_that_cannot_be_are_refused(sizes: tuple[int, int], why: str) -> N
     """An instance is no larger than its GPU."""
     (refused,) = decode_readings([payload(INSTANCE | dict(zip(("slices", "slices_total"), sizes, strict=True)))])
     assert isinstance(refused, DecodeError) and f"device row 0: {why} = " in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ({"gpu_uuid": "GPU-0/free"}, "ends in /free"),
+        ({"gpu_uuid": "GPU-0", "slices_total": 7}, "slices_total = 7: slices outside MIG mode"),
+    ],
+)
+def test_what_only_the_meter_may_say_is_refused(device: dict[str, Any], why: str) -> None:
+    """An agent that names free slices itself, or gives a whole GPU a size, would break its GPU's sum."""
+    (refused,) = decode_readings([payload(device)])
+    assert isinstance(refused, DecodeError) and why in str(refused)
